@@ -5,11 +5,14 @@ from __future__ import annotations
 import importlib.util
 import shutil
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
 
 from warpline import study
+
+from conftest import code_of_chapter
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -38,3 +41,15 @@ def test_the_study_of_the_tutorial(tmp_path: Path) -> None:
     scenario.write_text("".join(line for line in lines if not line.startswith("access_delays")))
     (done,) = study.run(str(declaration), quick=True)
     assert [verdict.state for verdict in done.judged.verdicts] == ["met", "not met"]
+
+
+IN_THE_PACKAGE = textwrap.dedent((study.__doc__ or "").split("\n\n", 1)[1].split("\n\n`warpline study run")[0])
+
+
+@pytest.mark.parametrize("text", [code_of_chapter("studies.md"), IN_THE_PACKAGE], ids=["book", "package"])
+def test_the_study_of_the_chapter_on_studies(tmp_path: Path, text: str) -> None:
+    """The declaration stands in the book and in the package, and needs one scenario of Warpline's."""
+    shutil.copy(ROOT / "scenarios/web-and-background.toml", tmp_path)
+    (tmp_path / "delay.py").write_text(text)
+    (done,) = study.run(tmp_path / "delay.py", quick=True, jobs=1)
+    assert [verdict.state for verdict in done.judged.verdicts] == ["met"] and done.good

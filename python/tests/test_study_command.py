@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any
@@ -246,6 +249,49 @@ def test_a_scenario_that_cannot_be_made_is_named_and_the_next_figure_runs(tmp_pa
     assert "mine/built, scenario" in said.err and "mine/third, scenario" in said.err
 
 
+ENDS = """
+    import sys
+
+    def ended(*_):
+        sys.exit(CODE)
+
+    OTHER = study.Figure(**{**dict(name="other", title="Other", model=model, points=study.grid(x=[1]), settings={"slope": 10}, quick=study.quick()), PART})
+"""
+
+
+@pytest.mark.parametrize("code", ["", "0", "3", "'why'"])
+@pytest.mark.parametrize(
+    ("part", "named"),
+    [
+        ('"model": None, "scenario": ended, "measures": {"jain": "totals.jain"}', "scenario of {'x': 1}, seed 1"),
+        ('"claims": [study.Claim(text="c", ours=ended, theirs=1, bound=study.within(0.1))]', "claim 'c'"),
+    ],
+)
+def test_a_declaration_that_exits_ends_no_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], part: str, named: str, code: str) -> None:
+    ends = ENDS.replace("PART", part).replace("CODE", code)
+    file = str(declare(tmp_path, PURE.split("    FIGURE =")[0] + ends + "\n    FIGURE =" + PURE.split("    FIGURE =")[1]))
+    assert main(["run", "--jobs", "1", file]) == 2
+    said = capsys.readouterr()
+    assert "mine/line: A line" in said.out, "the figure after it runs"
+    assert f"error: mine/other, {named}: sys.exit({code}) in a declaration ends no study; raise an error that says what is wrong (mine.py:" in said.err
+
+
+def test_a_file_that_exits_is_told_with_its_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = declare(tmp_path, PURE + "\n    import sys\n    sys.exit(0)\n")
+    assert main(["judge", str(file)]) == 2
+    assert f"error: {file}:{len(file.read_text().splitlines())}: sys.exit(0) in a declaration ends no study" in capsys.readouterr().err
+
+
+def test_a_run_or_a_picture_that_exits_has_failed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = declare(tmp_path, PURE.replace("return {", "__import__('sys').exit(0)\n        return {"))
+    with ThreadPoolExecutor(1) as executor:
+        (done,) = study.run(file, executor=executor)
+    assert len(done.failures) == 6 and "sys.exit(0) in a declaration ends no study" in done.failures[0].error
+    declare(tmp_path, PURE.replace('study.lines(x="x", y="y")', "study.lines(x='x', y='y', of=lambda _: __import__('sys').exit(0))"))
+    assert main(["run", str(file), "--jobs", "1"]) == 1
+    assert "not drawn: mine/line, picture: sys.exit(0)" in capsys.readouterr().out
+
+
 def test_a_quick_form_that_is_wrong_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = declare(tmp_path, PURE.replace("points=study.grid(x=[1, 3]), seeds=1)", "points=[])"))
     assert main(["run", str(file), "--quick"]) == 2
@@ -261,13 +307,40 @@ def test_what_cannot_be_sent_to_another_process_is_named(tmp_path: Path, capsys:
     assert ran(tmp_path) == []
 
 
-def test_a_page_that_cannot_be_written_is_told_once_and_the_study_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_page_that_cannot_be_written_is_told_once_and_the_study_goes_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
     # It is written when the study begins and when it ends.
-    (tmp_path / "file").write_text("")
-    page = tmp_path / "file/page.html"
+    monkeypatch.setattr("warpline.study._progress.write_whole", full)
+    page = tmp_path / "page.html"
     assert main(["run", str(declare(tmp_path)), "--jobs", "1", "--page", str(page)]) == 0
     said = capsys.readouterr()
     assert said.err.count(f"{page}: the page of the progress cannot be written: ") == 1 and "1 figure: 1 met" in said.out
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="unix: a fifo")
+def test_a_page_takes_the_place_of_no_fifo_directory_or_link(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = str(declare(tmp_path))
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "directory").mkdir()
+    (tmp_path / "file").write_text("a")
+    (tmp_path / "circle").symlink_to("circle")
+    for name in ("fifo", "directory", "circle"):
+        assert main(["run", file, "--page", str(tmp_path / name)]) == 2
+        assert f"error: {tmp_path / name} is not a regular file" in capsys.readouterr().err
+    for name in ("none/page.html", "file/page.html"):
+        assert main(["run", file, "--page", str(tmp_path / name)]) == 2
+        assert f"there is no directory {(tmp_path / name).parent}" in capsys.readouterr().err
+    assert (tmp_path / "fifo").is_fifo() and (tmp_path / "directory").is_dir() and not (tmp_path / "none").exists()
+    assert ran(tmp_path) == [], "it is told before anything runs"
+    # What a link leads to is written, and the link stays.
+    for name, target in (("link", "file"), ("new", "made.html")):
+        (tmp_path / name).symlink_to(target)
+        assert main(["run", file, "--jobs", "1", "--page", str(tmp_path / name)]) == 0
+        assert (tmp_path / name).is_symlink() and "Ended: " in (tmp_path / target).read_text()
 
 
 def test_one_run_is_told_as_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -362,7 +435,8 @@ def test_some_points_are_run_and_the_others_keep_what_they_have(tmp_path: Path, 
     assert ran(tmp_path) == ["2 1", "2 2"]
     (done,) = study.run(file, jobs=1, force=True, only={"x": lambda x: x > 2})
     assert done.good and ran(tmp_path) == ["3 1", "3 2"]
-    for word, told in (("y=1", "line has no axis 'y'; there are x"), ("x=4", "line has no such points: x is 1, 2, 3"), ("x", "'x': write NAME=VALUE")):
+    wrong = ("y=1", "line has no axis 'y'; there are x"), ("x=4", "line has no such points: x is 1, 2, 3"), ("x", "--only x: write --only AXIS=VALUE")
+    for word, told in wrong:
         assert main(["run", file, "--only", word]) == 2
         assert told in capsys.readouterr().err
     assert ran(tmp_path) == []
@@ -415,6 +489,58 @@ def test_true_and_false_are_chosen_as_toml_and_as_python_have_them(tmp_path: Pat
     for word, made in (("x=False", "False"), ("x=True", "True"), ("x=false", "False"), ("x=true", "True")):
         assert main(["run", file, "--jobs", "1", "--force", "--only", word]) in (0, 1)
         assert ran(tmp_path) == [f"{made} 1", f"{made} 2"], word
+
+
+def test_none_is_chosen_as_the_message_has_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = str(declare(tmp_path, PURE.replace("x=[1, 2, 3]", "x=[1], b=[None, 'text', 2]")))
+    assert main(["run", file, "--only", "b=3"]) == 2
+    assert "b is None, text, 2" in capsys.readouterr().err
+    for word, made in (("None", 1), ("none", 1), ("None,2", 2)):
+        main(["run", file, "--jobs", "1", "--force", "--only", f"b={word}"])
+        assert len(ran(tmp_path)) == 2 * made, word
+
+
+def test_a_figure_that_is_named_twice_runs_and_counts_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = declare(tmp_path)
+    (tmp_path / "link.py").symlink_to(file)
+    for command in (["run", "--force", "--jobs", "1"], ["judge"]):
+        assert main([*command, str(file), f"{file}:line", str(file), str(tmp_path / "link.py")]) == 0
+        said = capsys.readouterr().out
+        assert said.count("mine/line: A line") == 1 and ("1 figure: 1 met" in said) == (command[0] == "run")
+        assert len(ran(tmp_path)) == (6 if command[0] == "run" else 0)
+
+
+@pytest.mark.parametrize("command", ["run", "judge", "import", "evidence", "reproduce"])
+def test_an_option_that_there_is_not_is_told_with_the_usage_of_its_command(capsys: pytest.CaptureFixture[str], command: str) -> None:
+    words = {"run": ["o.py"], "import": ["o.py", "a.csv", "--made-by", "a"]}.get(command, [])
+    with pytest.raises(SystemExit) as caught:
+        main([command, *words, "--bogus"])
+    said = capsys.readouterr().err
+    name = "warpline reproduce" if command == "reproduce" else f"warpline study {command}"
+    assert caught.value.code == 2 and said.startswith(f"usage: {name} ") and f"{name}: error: unrecognized arguments: --bogus" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ([], "none.csv cannot be read: No such file"),
+        (["--column", "cc"], "--column cc: write --column HEADING=NAME"),
+        (["--at", "x"], "--at x: write --at AXIS=VALUE"),
+    ],
+)
+def test_what_is_wrong_with_the_words_of_an_import_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], told: str) -> None:
+    assert main(["import", f"{declare(tmp_path)}:line", str(tmp_path / "none.csv"), "--made-by", "x", *words]) == 2
+    assert told in capsys.readouterr().err
+
+
+def test_an_import_without_a_measure_says_which_columns_there_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "means.csv").write_text("x,y,half_width_95,seeds\n1,10,0.5,2\n")
+    words = ["import", f"{declare(tmp_path)}:line", str(tmp_path / "means.csv"), "--made-by", "a", "--column", "x=x"]
+    assert main(words) == 2
+    assert "--column names no column as the measure; name one, as HEADING=NAME" in capsys.readouterr().err
+    assert main([*words, "--column", "y=y", "--column", "seeds=z"]) == 2
+    said = capsys.readouterr().err
+    assert "--column names y and z as the measure" in said and "means.csv has the columns x, y, half_width_95, seeds" in said
 
 
 def test_where_all_runs_fail_no_file_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

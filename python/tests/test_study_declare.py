@@ -108,6 +108,50 @@ def test_a_declaration_with_an_error_says_what() -> None:
         simple(points=[])
 
 
+NOTHING: Any = None
+NETWORKED: dict[str, Any] = {"model": None, "scenario": "x.toml", "measures": {"y": "totals.jain"}}
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"settings": {"duration": 9}, "quick": study.quick(durations=6)}, r"f: study.quick\(durations=...\): the figure has no such setting; .* duration$"),
+        ({"quick": study.quick(durations=6)}, "there are none$"),
+        ({"settings": {"x": 9}}, "f: x is the name of an axis and of a setting"),
+        ({"measures": {"y": "totals.jain"}}, "f: measures are of a scenario"),
+        ({"measures": lambda run: {}}, "f: measures are of a scenario"),
+        ({**NETWORKED, "measures": {}}, "f: nothing is measured"),
+        ({**NETWORKED, "measures": {"": "totals.jain"}}, "has the name ''"),
+        ({**NETWORKED, "labels": {"Y": "Why"}}, "f: labels has 'Y', which is the name of no axis, setting or measure; there are x, y, line$"),
+    ],
+)
+def test_a_name_that_nothing_reads_or_two_things_have_is_refused(options: dict[str, Any], told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        simple(**options)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {**NETWORKED, "labels": dict.fromkeys("xysz", "a"), "settings": {"s": 1}, "quick": study.quick(points=study.grid(z=[1]), s=2)},
+        {**NETWORKED, "labels": {"line": "Kind"}},
+        {**NETWORKED, "labels": {"more": "M"}, "picture": study.lines("x", "more", of=lambda results: results)},
+        {**NETWORKED, "labels": {"more": "M"}, "measures": lambda run: {"more": 1}},
+        {"labels": {"more": "M"}},
+    ],
+)
+def test_a_name_that_may_be_read_is_not_refused(options: dict[str, Any]) -> None:
+    figure = simple(**options)
+    assert figure.quickly().labels == figure.labels
+
+
+def test_a_reason_for_a_value_that_the_table_does_not_have_is_refused() -> None:
+    table: dict[str, Any] = {"by": "cc", "bound": study.within(0.1), "text": "t"}
+    assert [claim.differs for claim in study.values("y", {"nice": 1, "reno": 2}, differs={"reno": "why"}, **table)] == ["", "why"]
+    with pytest.raises(ValueError, match="^differs has 'Reno', which the table does not have; there are 'nice', 'reno'$"):
+        study.values("y", {"nice": 1, "reno": 2}, differs={"Reno": "why"}, **table)
+
+
 def test_a_bound_that_refuses_nothing_is_refused() -> None:
     with pytest.raises(ValueError, match="cannot fail"):
         study.Claim(text="anything goes", ours=lambda _: 1.0, theirs=1.0, bound=study.Bound("anything", lambda ours, theirs: True))
@@ -423,6 +467,78 @@ def test_values_that_cannot_be_kept_are_refused_with_their_axis(value: Any) -> N
 def test_what_is_of_another_kind_is_refused_with_what_is_allowed(options: dict[str, Any], told: str) -> None:
     with pytest.raises(TypeError, match=told):
         simple(**options)
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (lambda s: s.file("x", {"a": 1}), r"study.file\('x', {'a': 1}\): write a function of the point that returns the changes"),
+        (lambda s: s.file(3), r"study.file\(3\): write the path of a file"),
+        (lambda s: s.template(None), r"study.template\(None\): write the path"),
+        (lambda s: s.within("x"), r"within\('x'\): write a number"),
+        (lambda s: s.within_absolute("x"), r"within_absolute\('x'\): write a number"),
+        (lambda s: s.at_least("x"), r"at_least\('x'\): write a number"),
+        (lambda s: s.at_most(None), r"at_most\(None\): write a number"),
+        (lambda s: s.between("a", "b"), r"between\('a'\): write a number"),
+        (lambda s: s.choice(["nice", "reno"]), r"study.choice\(\['nice', 'reno'\]\): write the values without brackets"),
+        (lambda s: s.choice("nice", {"a": 1}), "a value of study.choice is a dict"),
+        (lambda s: s.points({"a": 1}), r"study.points\({'a': 1}\): write a list of points"),
+        (lambda s: s.points(["ab"]), r"study.points\(\['ab'\]\): write a list"),
+        (lambda s: s.points(3), r"study.points\(3\): write a list"),
+        (lambda s: s.uniform("a", "b"), "a range from 'a' to 'b': write two numbers"),
+        (lambda s: s.integers(1.5, 3), r"study.integers\(1.5, 3\): a whole number is needed"),
+        (lambda s: s.random(2.5), r"study.random\(2.5\): a whole number is needed"),
+        (lambda s: s.sample([{"x": 1}], 0.5), r"study.sample\(..., 0.5\): a whole number is needed"),
+        (lambda s: s.lines("x", "y", of=3), "of=3: write a function of the results"),
+        (lambda s: s.cdf("y", of=3), "of=3: write a function of the results"),
+        (lambda s: s.table(of=3), "of=3: write a function of the results"),
+        (lambda s: s.run(b"d.py"), "b'd.py': a name is a text"),
+        (lambda s: s.run(quick="no"), "quick='no': write True or False"),
+        (lambda s: s.run(jobs=True), "jobs=True: a whole number is needed"),
+        (lambda _: simple(keep="x"), "f: keep='x': write True or False"),
+        (lambda _: simple(alone="yes"), "f: alone='yes': write True or False"),
+        (lambda _: simple(alone=True, cpus="1"), "f: cpus='1': write a number of CPUs"),
+    ],
+)
+def test_what_is_of_another_kind_is_told_where_it_stands(make: Any, told: str) -> None:
+    with pytest.raises(TypeError, match=f"^{told}"):
+        make(study)
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (lambda s: s.at_least(math.nan), r"at_least\(nan\): write a finite number"),
+        (lambda s: s.at_most(math.inf), r"at_most\(inf\): write a finite number"),
+        (lambda s: s.within(math.inf), r"within\(inf\): every value is; give a finite number"),
+        (lambda s: s.uniform(0, math.inf), "a range from 0 to inf: write two finite numbers"),
+        (lambda s: s.log(math.nan, 1), "a range from nan to 1: write two finite numbers"),
+        (lambda s: s.random(-1, x=s.uniform(0, 1)), r"study.random\(-1\): at least one point is drawn"),
+        (lambda s: s.sobol(0, x=s.uniform(0, 1)), r"study.sobol\(0\): at least one point is drawn"),
+        (lambda s: s.until(0.05, of=""), "of='': write the name of a measure"),
+        (lambda s: s.cdf("y", bounds=(3, 1)), r"bounds=\(3, 1\): write two numbers, the lower one first"),
+        (lambda s: s.cdf("y", bounds=3), "bounds=3: write two numbers"),
+        (lambda s: s.lines("x", "y", log=3), "log=3: it names"),
+        (lambda _: simple(name="."), "'.': the name of a figure"),
+        (lambda _: simple(name=".."), "'..': the name of a figure"),
+        (lambda _: simple(name="ä" * 101), "'ä+': the name of a figure is .* in 200 bytes at most"),
+    ],
+)
+def test_a_value_that_says_nothing_is_refused_where_it_stands(make: Any, told: str) -> None:
+    with pytest.raises(ValueError, match=f"^{told}"):
+        make(study)
+
+
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        (study.file("two.toml", lambda at: NOTHING), "the changes of two.toml are None; let the function return values by their paths"),
+        (lambda at: 3, "the function returned 3; let it return a warpline.Scenario, or TOML as text"),
+    ],
+)
+def test_a_function_that_returns_no_scenario_is_told(tmp_path: Path, source: Any, told: str) -> None:
+    with pytest.raises(TypeError, match=told):
+        simple(**{**NETWORKED, "scenario": source}).built({"x": 1}, 1, tmp_path)
 
 
 @pytest.mark.parametrize(("options", "told"), [({"ours": 1.0}, "ours=1.0: write a function"), ({"theirs": "3"}, "theirs='3': write a number"), ({"bound": 0.1}, "bound=0.1: write study.within")])

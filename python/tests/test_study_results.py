@@ -104,6 +104,11 @@ def test_paths_weigh_alike_however_many_seeds_they_have() -> None:
     with pytest.raises(study.NoResultsError, match="no results of z"):
         results.distribution("z")
 
+    for share in (2, -1, math.nan, "half"):
+        with pytest.raises(ValueError, match=f"quantile.'y', {share!r}.: the share is a number from 0 to 1"):
+            results.quantile("y", share)  # type: ignore[arg-type]
+    assert (results.quantile("y", 0), results.quantile("y", 1)) == (1.0, 20.0)
+
 
 def test_what_is_no_number_has_no_place_in_an_order() -> None:
     results = study.Results([Cell({"x": 1}, {"y": [3.0, math.nan]}), Cell({"x": 2}, {"y": [1.0, 2.0]}), Cell({"x": 3}, {"y": [9.0, math.inf]}), Cell({"x": 4}, {"z": [1.0]})])
@@ -275,6 +280,26 @@ def test_words_and_numbers_of_an_axis_stand_side_by_side(xs: list[Any]) -> None:
     assert (axes.get_xscale(), axes.get_yscale()) == ("linear", "log")
 
 
+@pytest.mark.parametrize("low", [0.0, -3.0])
+def test_what_has_no_logarithm_is_drawn_all_the_same(low: float) -> None:
+    from matplotlib.figure import Figure as Drawing
+
+    results = study.Results(Cell({"x": x}, {"y": [y]}) for x, y in ((1, low), (2, 0.5), (3, 200.0)))
+    for picture, axis in ((study.lines("x", "y", log="y"), "yaxis"), (study.cdf("y", log="x"), "xaxis")):
+        axes = Drawing().subplots()
+        picture.draw(axes, results, simple(points=study.grid(x=[1, 2, 3])))
+        transform = getattr(axes, axis).get_transform()
+        assert getattr(axes, axis).get_scale() == "symlog" and transform.linthresh == 0.5
+        assert transform.transform([low, 0.5, 200.0]).tolist() == sorted(transform.transform([low, 0.5, 200.0]).tolist())
+
+
+def test_a_table_names_each_axis_of_its_rows() -> None:
+    points = study.grid(a=["left", "right"], b=[1], c=["u", "v"])
+    results = study.Results(Cell(point, {"y": [1.0]}) for point in points)
+    lines = markdown(simple(points=points, picture=study.table("c", "y"), labels={"a": "Side"}), results).splitlines()
+    assert lines == ["| y by Side | b | u | v |", "|---|---|--:|--:|", "| left | 1 | 1 | 1 |", "| right | 1 | 1 | 1 |"]
+
+
 def test_a_distribution_leaves_out_lines_without_the_measure() -> None:
     from matplotlib.figure import Figure as Drawing
 
@@ -331,6 +356,36 @@ def test_a_picture_of_a_measure_without_results_is_left_out_where_it_is_declared
     assert svg(declared, results) is None and svg(simple(**options).quickly(), results) is None
     with pytest.raises(ValueError, match="no measure 'later'"):
         svg(simple(**options), results)
+
+
+@pytest.mark.parametrize("others", ["", ', "z": 1'])
+@pytest.mark.parametrize(("value", "told"), [("'a'", "the measure y has texts, such as 'a'"), ("None", "the measure y has None only")])
+@pytest.mark.parametrize("picture", ["lines('x', 'y')", "cdf('y')", "bars('x', 'y')", "table('x', 'y')"])
+def test_a_picture_of_a_measure_without_numbers_is_told(tmp_path: Path, others: str, value: str, told: str, picture: str) -> None:
+    part = "table" if "table" in picture else "picture"
+    text = PURE.replace('study.lines(x="x", y="y")', f"study.{picture}").split("claims=")[0] + f"picture=study.{picture}, quick=study.quick())\n"
+    text = text.replace('at["slope"] * at["x"] + 0.1 * (at["seed"] % 3)}', f"{value}{others}}}")
+    (done,) = study.run(declare(tmp_path, PURE), jobs=1)
+    assert done.good and (tmp_path / "results/line.svg").exists()
+    (done,) = study.run(declare(tmp_path, text), jobs=1)
+    assert done.not_drawn == f"mine/line, {part}: ValueError: {told}; what is shown are numbers" + ("; those with numbers are z" if others else "") and not done.good
+    # Where it would be, there is none of other results.
+    assert not (tmp_path / f"results/line.{'svg' if part == 'picture' else 'md'}").exists()
+    # In the quick form a None may stand for a number of the full one.
+    (quick,) = study.run(tmp_path / "mine.py", jobs=1, quick=True)
+    assert (quick.not_drawn == "") == (value == "None")
+
+
+def test_runs_that_could_not_be_made_say_nothing_of_measures(tmp_path: Path) -> None:
+    study.run(declare(tmp_path, PURE), jobs=1)
+    (done,) = study.run(declare(tmp_path, PURE.replace("return {", "raise study.Unable('too slow')\n        return {")), jobs=1)
+    assert done.judged.kept.unable and not done.judged.kept.no_numbers and done.not_drawn == ""
+
+
+def test_a_figure_without_numbers_and_pictures_has_a_table_that_says_so(tmp_path: Path) -> None:
+    text = PURE.split("claims=")[0] + "quick=study.quick())\n"
+    (done,) = study.run(declare(tmp_path, text.replace('at["slope"] * at["x"] + 0.1 * (at["seed"] % 3)}', "'a'}")), jobs=1)
+    assert done.good and (tmp_path / "results/line.md").read_text() == "# A line\n\nNo measure has a number.\n"
 
 
 def test_a_claim_about_an_axis_or_measure_that_is_not_there_says_what_there_is() -> None:

@@ -109,7 +109,25 @@ def test_scenarios_files_templates_and_functions(tmp_path: Path) -> None:
     with pytest.raises(KeyError, match="no group 'bulky'; there are bulk, files"):
         study.column(run, "group.bulky.goodput_bps")
     with pytest.raises(KeyError, match=r"\$rate names no axis"):
-        simple(scenario=study.template("one.toml.in"), model=None).built({"x": 1}, 1, tmp_path)
+        simple(scenario=study.template("one.toml.in"), model=None, measures={"jain": "totals.jain"}).built({"x": 1}, 1, tmp_path)
+
+
+@pytest.mark.parametrize("part", ["model=lambda at: RETURNED", "scenario='two.toml', measures=lambda run: RETURNED"])
+@pytest.mark.parametrize(
+    ("returned", "told"),
+    [
+        ("3", " returned 3; let the function return values by their names, such as {'y': 1.5}"),
+        ("None", " returned None; let the function"),
+        ("{'': 3}", "'' cannot be the name of a measure"),
+        ("{2: 3}", "2 cannot be the name of a measure"),
+    ],
+)
+def test_a_function_that_returns_no_measures_is_told(tmp_path: Path, part: str, returned: str, told: str) -> None:
+    dumbbell(duration="2s", warmup="0s").save(tmp_path / "two.toml")
+    text = f"from warpline import study\nFIGURE = study.Figure(name='f', title='F', {part}, points=study.grid(x=[1]), quick=study.quick())"
+    (done,) = study.run(declare(tmp_path, text.replace("RETURNED", returned)), jobs=1)
+    (failure,) = done.failures
+    assert told in failure.error and (returned[0] == "{" or failure.error.startswith("the model" if "model" in part else "the measures"))
 
 
 LIMITS = """\
@@ -255,8 +273,8 @@ def test_points_of_one_scenario_share_its_run_where_no_measure_reads_the_point(t
     many = declared.study(declared.figures[0]).kept()
     assert done.judged.kept.missing == many.missing == 0 and many.results.values("limit") == [10, 50, 100]
     # A keyword is no point, and neither is what has a value already.
-    assert not simple(measures={"y": lambda run, *, more=1: more}).reads_point
-    bound = simple(measures={"y": lambda run, more=1: more})
+    assert not simple(model=None, scenario="x.toml", measures={"y": lambda run, *, more=1: more}).reads_point
+    bound = simple(model=None, scenario="x.toml", measures={"y": lambda run, more=1: more})
     nothing: Any = None
     assert not bound.reads_point and bound.measure(nothing, {"x": 1}) == {"y": 1}
 

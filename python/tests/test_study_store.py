@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import sys
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -61,6 +62,20 @@ def test_another_build_runs_again_unless_its_results_are_to_be_kept(tmp_path: Pa
     with ThreadPoolExecutor(1) as executor:
         (done,) = study.run(str(file), executor=executor)
     assert len(ran(tmp_path)) == 6 and done.judged.kept.builds == ["warpline-9.9.9-0123456789ab"] and done.judged.kept.others == 0
+
+
+def test_a_run_for_another_measure_takes_the_place_of_the_one_before(tmp_path: Path) -> None:
+    dumbbell(duration="2s", warmup="0s").save(tmp_path / "two.toml")
+
+    def run(text: str) -> tuple[int, int]:
+        """How many runs are kept, and how many of them are not declared any more."""
+        (done,) = study.run(declare(tmp_path, text), jobs=1)
+        return len(_store.Store(tmp_path / f"results/{done.judged.figure.name}.parquet")), done.judged.kept.others
+
+    many = MANY.replace("range(1, 7)", "[1]")
+    assert run(many) == (2, 0) == run(many.replace("goodput_bps", "jain"))
+    # The text of a model is a part of what tells its runs apart.
+    assert run(PURE) == (6, 0) and run(PURE.replace("% 3", "% 2")) == (12, 6)
 
 
 def test_results_of_another_kernel_or_stack_are_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -304,6 +319,60 @@ def test_a_journal_with_a_number_that_a_column_cannot_have_does_not_stop_a_study
         pass
     (rows,) = _store.Store(path)._runs.values()
     assert rows[0]["y"] == 2**70
+
+
+@pytest.mark.parametrize(
+    ("journal", "told"),
+    [
+        (b"garbage\n", "line 1 is none that a study has written"),
+        (b'[{"ran": "w\n}\n', "line 2 is none that a study has written"),
+        (b"7\n", "line 1 is none that a study has written"),
+        (b"[7]\n", "line 1 is none that a study has written"),
+        (b'[{"y": 1}]\n', "a row without scenario"),
+        (b"\xff\xfe", "decode"),
+    ],
+)
+def test_a_journal_that_no_study_has_written_is_named_and_stays(tmp_path: Path, capsys: pytest.CaptureFixture[str], journal: bytes, told: str) -> None:
+    file, path = str(declare(tmp_path)), tmp_path / "results/line.jsonl"
+    path.parent.mkdir()
+    path.write_bytes(journal)
+    for command in ("run", "judge"):
+        assert main([command, file]) == 3
+        said = capsys.readouterr().err
+        assert f"{path} has no results of a study that can be read (" in said and told in said
+    assert path.read_bytes() == journal and ran(tmp_path) == []
+
+
+@pytest.mark.parametrize("cut", ["", "[", '[{"ran": "w", "scen', '[{"ran": "w"}, {"ran": '])
+def test_a_line_that_a_kill_cut_off_is_left_out(tmp_path: Path, cut: str) -> None:
+    path = tmp_path / "f.parquet"
+    whole = [json.dumps([kept_row(seed)]) for seed in (1, 2)]
+    path.with_suffix(".jsonl").write_text(f"{whole[0]}\n{cut}\n{whole[1]}\n{cut}")
+    with _store.Store(path):
+        pass
+    assert warpline.Table.read(path)["y"] == [1, 2] and not path.with_suffix(".jsonl").exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="unix: a fifo")
+def test_what_is_no_regular_file_is_not_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "results").mkdir()
+    file = str(declare(tmp_path))
+    for name in ("line.jsonl", "line.parquet", "line.imported.parquet"):
+        for make in (os.mkfifo, os.mkdir):
+            make(tmp_path / "results" / name)
+            for command in ("run", "judge"):
+                assert main([command, file]) == 3
+                assert f"results/{name} is not a regular file" in capsys.readouterr().err
+            (tmp_path / "results" / name).rename(tmp_path / f"{name}-{make.__name__}")
+    # Nor is it a scenario, or a declaration.
+    os.mkfifo(tmp_path / "a.fifo")
+    for source in ("'a.fifo'", "study.file('a.fifo')", "study.template('a.fifo')", "study.file('results')"):
+        figure = f"name='f', title='F', scenario={source}, measures={{'y': 'totals.jain'}}, points=study.grid(x=[1]), quick=study.quick()"
+        assert main(["run", str(declare(tmp_path, f"from warpline import study\nFIGURE = study.Figure({figure})"))]) == 2
+        assert "is not a regular file, so that it is not read; name another file" in capsys.readouterr().err
+    os.mkfifo(tmp_path / "a.py")
+    assert main(["judge", str(tmp_path / "a.py")]) == 2
+    assert "a.py cannot be read: it is not a regular file" in capsys.readouterr().err
 
 
 def test_a_run_that_is_in_the_journal_twice_counts_once(tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ def test_what_a_run_takes_of_the_machine_follows_from_the_factors_and_the_cpus(
         host=ends,
         flow=[warpline.Flow(name="flow", from_="a", to="b")],
     )
-    figure = study.Figure(name="two", title="Two", points=[{"x": 1}], scenario=lambda at: scenario, quick=study.quick())
+    figure = study.Figure(name="two", title="Two", points=[{"x": 1}], scenario=lambda at: scenario, measures={"jain": "totals.jain"}, quick=study.quick())
     for cores, takes in ((2, of_two), (20, of_twenty)):
         monkeypatch.setattr("warpline.study._declare.cores", lambda cores=cores: cores)
         assert figure.takes(scenario) == takes

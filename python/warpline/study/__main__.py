@@ -8,14 +8,17 @@ import difflib
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from warpline import _command
 from warpline._command import DIFFERS, NOT_WRITTEN, SUCCESS, WRONG_INPUT
 from warpline._errors import MissingDependencyError, RunError, ScenarioError, WarplineError
 from warpline._files import write_whole
+from warpline._sweep import Scalar
 from warpline.study import _imported, _registry, _report
 from warpline.study._declare import Elsewhere, NoPointsError
 from warpline.study._imported import ImportFailedError
+from warpline.study._paths import to_write
 from warpline.study._progress import runs
 from warpline.study._told import StudyError
 from warpline.study._work import AT_ONCE, Done, dask, draw, drawn, run
@@ -27,6 +30,9 @@ CODES = (
 )
 """Exit codes of errors."""
 
+NAMED: dict[str, Scalar] = {"true": True, "false": False, "none": None}
+"""Values of an axis that are neither text nor number, as the command line has them, in small or large letters."""
+
 NAMES = "PAPER/FIGURE (tcp-nice/fig3), PAPER for all its figures, FILE.py for declarations of your own, or FILE.py:FIGURE"
 
 
@@ -35,9 +41,20 @@ def main(words: Sequence[str] | None = None) -> int:
     return _command.run(_parser(), words, CODES, "interrupted; what has run is kept, and the same command goes on")
 
 
+class _Command(argparse.ArgumentParser):
+    """The parser of a command, which refuses itself what it does not know, with its own usage. That of all commands would show what there is beside it."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Reads all words."""
+        found, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return found, unknown
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="warpline study", description="Experiments that are declared in Python, run once, kept, and judged.")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=_Command)
 
     def command(name: str, about: str, do: Callable[[argparse.Namespace], int], prog: str | None = None) -> argparse.ArgumentParser:
         made = commands.add_parser(name, help=about, description=about, prog=prog or f"warpline study {name}")
@@ -177,44 +194,49 @@ def _import(options: argparse.Namespace) -> int:
     if len(figures) != 1:
         raise StudyError(f"{options.name} has {len(figures)} figures; name one")
     study = declared.study(figures[0])
-    names, fixed = dict(_pair(word, last=True) for word in options.column), dict(map(_pair, options.at))
+    names = dict(_pair("--column", "HEADING=NAME", word, last=True) for word in options.column)
+    fixed = dict(_pair("--at", "AXIS=VALUE", word) for word in options.at)
     count = _imported.take(figures[0], study.hash_of, study.results_path, options.table, names, fixed, options.made_by)
     print(f"{count} means in {_near(_imported.path_of(study.results_path))}")
     return SUCCESS
 
 
-def _only(chosen: Sequence[str]) -> dict[str, list[str | float | bool]]:
+def _only(chosen: Sequence[str]) -> dict[str, list[Scalar]]:
     """The values of the axes that are to be run."""
-    pairs = list(map(_pair, chosen))
+    pairs = [_pair("--only", "AXIS=VALUE", word) for word in chosen]
     twice = next((axis for place, (axis, _) in enumerate(pairs) if axis in dict(pairs[:place])), None)
     if twice is not None:
         raise StudyError(f"--only {twice}=...: named twice; write all values of an axis in one, with commas between them")
     return {axis: _values(words) for axis, words in pairs}
 
 
-def _values(words: str) -> list[str | float | bool]:
-    """Values of an axis, with commas between them: texts, numbers, true or false. The whole can be one text, too."""
-    values: list[str | float | bool] = [words]
+def _values(words: str) -> list[Scalar]:
+    """Values of an axis, with commas between them: texts, numbers, true or false, none. The whole can be one text, too."""
+    values: list[Scalar] = [words]
     for word in words.split(","):
         values.append(word)
         with contextlib.suppress(ValueError):
             values.append(float(word))
-        if word.lower() in ("true", "false"):
-            values.append(word.lower() == "true")
+        if word.lower() in NAMED:
+            values.append(NAMED[word.lower()])
     return values
 
 
-def _pair(word: str, *, last: bool = False) -> tuple[str, str]:
-    """The parts before and after the first "=", or the last: a value may have one, and so may a heading."""
+def _pair(option: str, form: str, word: str, *, last: bool = False) -> tuple[str, str]:
+    """The parts of the word behind an option, before and after the first "=", or the last: a value may have one, and so may a heading.
+
+    Raises:
+        StudyError: If it has none. The text has the `form` in which it is written.
+    """
     name, equals, value = word.rpartition("=") if last else word.partition("=")
     if not equals:
-        raise StudyError(f"{word!r}: write NAME=VALUE")
+        raise StudyError(f"{option} {word}: write {option} {form}")
     return name, value
 
 
 def _evidence(options: argparse.Namespace) -> int:
     repro = _registry.repro_directory(options.repro)
-    out: Path = options.out or repro.parent / "docs" / "src" / "evidence.md"
+    out = to_write(options.out or repro.parent / "docs" / "src" / "evidence.md")
     text = _report.book(_registry.papers(repro))
     if not options.check:
         write_whole(out, text.encode())

@@ -14,6 +14,7 @@ from warpline._sweep import Scalar
 from warpline.study._bounds import Bound
 from warpline.study._points import Point
 from warpline.study._results import NoResultsError, Results
+from warpline.study._told import RAISED
 
 
 _INCOMPLETE = (NoResultsError, ArithmeticError, ValueError)
@@ -96,7 +97,7 @@ class Claim:
         try:
             ours = float(self.ours(results))
             return any(float(self.ours(results.filled(lacking, points, instead))) != ours for instead in _instead())
-        except Exception:  # It cannot do without them, or reads what stands for them.
+        except RAISED:  # It cannot do without them, or reads what stands for them.
             return True
 
     def _notices(self, results: Results) -> bool:
@@ -107,7 +108,7 @@ class Claim:
         """Whether these results have a value, and it is refused. What is no number (0/0) would be so whatever the bound is, and says nothing of the claim."""
         try:
             ours = float(self.ours(results))
-        except Exception:  # It needs to cope with results, not with spoilt ones.
+        except RAISED:  # It needs to cope with results, not with spoilt ones.
             return False
         return math.isfinite(ours) and not self.bound.met(ours, self.theirs)
 
@@ -175,6 +176,8 @@ def values(
     `differs` is a line for all values, or a mapping with lines for some. `quick=False` leaves them out of the quick form.
     """
     axes = [by] if isinstance(by, str) else list(by)
+    if unknown := [key for key in differs if key not in theirs] if isinstance(differs, Mapping) else []:
+        raise ValueError(f"differs has {unknown[0]!r}, which the table does not have; there are {', '.join(map(repr, theirs))}")
     claims = []
     for key, value in theirs.items():
         parts: tuple[Scalar, ...] = key if isinstance(key, tuple) else (key,)

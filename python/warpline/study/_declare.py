@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import re
 import reprlib
 import string
@@ -20,7 +21,8 @@ from warpline._scenario import Scenario
 from warpline._sweep import Scalar, toml_value
 from warpline.study import _code, _machine
 from warpline.study._claims import Claim
-from warpline.study._points import Point, plain
+from warpline.study._paths import is_special
+from warpline.study._points import Point, is_number, plain
 from warpline.study._results import LINE, NoResultsError, Results, is_chosen
 from warpline.study._seeds import Seeds, Until, most
 
@@ -47,6 +49,9 @@ DECLARED_IN = "declared_in"
 
 DECLARED_AXES = "declared_axes"
 """The column with the names of the axes that the figure had when the run was made, as JSON."""
+
+LONGEST = 200
+"""Bytes that the name of a figure has at most. The name of a file has 255 on most systems, and those of the results add to it."""
 
 ONE_CPU = 10
 """The time dilation factor at which a run takes one CPU at most, by what the networks of the time warp paper take."""
@@ -91,13 +96,31 @@ class Template:
 
 def file(path: str, changes: Callable[[Point], Mapping[str, Any]] | None = None) -> File:
     """A scenario file beside the declaration. `changes` returns values for a point by the paths of `Scenario.set`; TOML that is more than a value
-    (a table with a kind) is a mapping."""
+    (a table with a kind) is a mapping.
+
+    Raises:
+        TypeError: If the path is none, or `changes` is no function.
+    """
+    _check_path("file", path)
+    if changes is not None and not callable(changes):
+        raise TypeError(f"study.file({path!r}, {reprlib.repr(changes)}): write a function of the point that returns the changes: lambda at: {{...}}")
     return File(path, changes)
 
 
 def template(path: str) -> Template:
-    """A file beside the declaration in which $axis or ${axis} stands for the point's value of an axis or setting."""
+    """A file beside the declaration in which $axis or ${axis} stands for the point's value of an axis or setting.
+
+    Raises:
+        TypeError: If the path is none.
+    """
+    _check_path("template", path)
     return Template(path)
+
+
+def _check_path(maker: str, path: object) -> None:
+    """Refuses what is no path."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise TypeError(f"study.{maker}({reprlib.repr(path)}): write the path of a file, such as study.{maker}('web.toml')")
 
 
 ScenarioSource: TypeAlias = "File | Template | str | Callable[[Point], Scenario | str]"
@@ -133,6 +156,11 @@ class Picture(ABC):
     """
 
     of: Of | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        """Checks `of`."""
+        if self.of is not None and not callable(self.of):
+            raise TypeError(f"of={reprlib.repr(self.of)}: write a function of the results that returns those that are shown")
 
     def shown(self, results: Results) -> Results:
         """What it shows of the results; nothing where they are not enough."""
@@ -217,12 +245,17 @@ class Figure:
         object.__setattr__(self, "settings", _each(self.settings, _nested, f"{self.name}: the setting"))
         if (self.scenario is None) == (self.model is None):
             raise ValueError(f"{self.name}: a figure has either a scenario or a model")
-        if not re.fullmatch(r"[\w.-]+", self.name):
-            raise ValueError(f"{self.name!r}: the name of a figure is letters, digits, '-', '_' and '.', because its files are called so")
+        if not (re.fullmatch(r"[\w.-]+", self.name) and self.name.strip(".") and len(self.name.encode()) <= LONGEST):
+            allowed = f"letters, digits, '-', '_' and '.', and not '.' alone, in {LONGEST} bytes at most"
+            raise ValueError(f"{self.name!r}: the name of a figure is {allowed}, because its files are called so")
         if not self.points:
             raise ValueError(f"{self.name}: no points")
         if self.cpus is not None and not (self.alone and self.cpus > 0):
             raise ValueError(f"{self.name}: cpus is a positive number, and needs alone=True")
+        if self.model is not None and self.measures:
+            raise ValueError(f"{self.name}: measures are of a scenario; a model returns what is measured itself: leave out measures")
+        if self.scenario is not None and not self.measures:
+            raise ValueError(f"{self.name}: nothing is measured: name columns or functions in measures, such as {{'jain': 'totals.jain'}}")
         axes = self.axes
         for point in self.points:
             if tuple(point) != axes:
@@ -230,12 +263,34 @@ class Figure:
         # 0 and False are the same value of an axis to all that chooses points.
         if len({tuple(point.values()) for point in self.points}) < len(self.points):
             raise ValueError(f"{self.name}: a point is named twice")
-        named = {*self.measures} if isinstance(self.measures, Mapping) else set()
-        taken = ({*RESERVED} & {*axes, *self.settings, *named}) | ({*axes} & named)
-        if taken:
-            raise ValueError(f"{self.name}: {', '.join(sorted(taken))} cannot be the name of an axis, setting or measure: results have such columns already")
+        self._check_names()
         for point in self.points:
             most(self.seeds, point)
+
+    def _check_names(self) -> None:
+        """Refuses names that two things have, and those that nothing would read.
+
+        Raises:
+            ValueError: If there are some.
+        """
+        axes, named = self.axes, [*self.measures] if isinstance(self.measures, Mapping) else []
+        if "" in (*axes, *self.settings, *named):
+            raise ValueError(f"{self.name}: an axis, setting or measure has the name '': give it one that says something")
+        taken = ({*RESERVED} & {*axes, *self.settings, *named}) | ({*axes} & {*named})
+        if taken:
+            raise ValueError(f"{self.name}: {', '.join(sorted(taken))} cannot be the name of an axis, setting or measure: results have such columns already")
+        if both := [name for name in self.settings if name in axes]:
+            raise ValueError(f"{self.name}: {both[0]} is the name of an axis and of a setting, which would never be read: leave out the setting, or rename it")
+        if unknown := [name for name in self.quick.settings if name not in self.settings]:
+            raise ValueError(f"{self.name}: study.quick({unknown[0]}=...): the figure has no such setting; there are {', '.join(self.settings) or 'none'}")
+        # What `of` makes of results, what a function returns, and a picture that does not say what it reads may have names of their own. So may the full form
+        # of a quick one.
+        if self.is_quick or not named or not all(picture.of is None and any(picture.reads) for picture in self.pictures):
+            return
+        quick = self.quick.points if _are(self.quick.points, Mapping) else ()
+        known = dict.fromkeys((*axes, *(axis for point in quick or () for axis in point), *self.settings, *named, LINE))
+        if unknown := [name for name in self.labels if name not in known]:
+            raise ValueError(f"{self.name}: labels has {unknown[0]!r}, which is the name of no axis, setting or measure; there are {', '.join(known)}")
 
     def _check_kinds(self) -> None:
         """Refuses what is of another kind than it must be: it would end the study much later, and without its place in the declaration.
@@ -261,6 +316,9 @@ class Figure:
             ("claims", _are(self.claims, Claim), "a list of study.Claim, even of one; study.values makes a list, and lists are added with `+`"),
             ("picture", isinstance(self.picture, Picture) or _are(self.picture, Picture), "study.lines and the like, or a list of these"),
             ("labels", isinstance(self.labels, Mapping) and _are([*self.labels.values()], str), "texts by the names of axes and measures"),
+            ("alone", isinstance(self.alone, bool), "True or False"),
+            ("keep", isinstance(self.keep, bool), "True or False"),
+            ("cpus", self.cpus is None or is_number(self.cpus), "a number of CPUs"),
             ("needs", _are(self.needs, str), 'a list of programs, even of one: ["aria2c"]'),
             ("allowed", _are(self.allowed, str) and all(self.allowed), 'a list of texts that say something, even of one: ["Connection timed out"]'),
         ):
@@ -309,15 +367,23 @@ class Figure:
 
         Raises:
             ScenarioError: If it has errors.
+            TypeError: If a function of the declaration returns something else than it must.
+            ValueError: If there is something else than a regular file.
         """
         whole = {**self.settings, **point, "seed": seed}
         source = self.scenario
         if isinstance(source, str):
             source = File(source)
+        if isinstance(source, File):
+            source = replace(source, changes=_checked(source))
         if isinstance(source, (File, Template)):
+            if is_special(directory / source.path):
+                raise ValueError(f"{source.path} is not a regular file, so that it is not read; name another file")
             return source.build(whole, directory)
         assert source is not None
         made = source(whole)
+        if not isinstance(made, (Scenario, str)):
+            raise TypeError(f"the function returned {reprlib.repr(made)}; let it return a warpline.Scenario, or TOML as text")
         return made if isinstance(made, Scenario) else Scenario.from_toml(made, name=f"{self.name}, {dict(point)}", directory=directory)
 
     def takes(self, scenario: Scenario | None) -> float:
@@ -357,15 +423,28 @@ class Figure:
         """What people call an axis or measure."""
         return self.labels.get(name, name.replace("_", " "))
 
-    def measure(self, run: Run, point: Point) -> dict[str, Measured]:
+    def measure(self, run: Run, point: Point) -> Mapping[str, Measured]:
         """What is measured of a run, by name."""
         whole = {**self.settings, **point}
         if not isinstance(self.measures, Mapping):
-            return dict(_called(self.measures, run, whole))
+            every: Mapping[str, Measured] = _called(self.measures, run, whole)
+            return every
         return {
             name: column(run, measure) if isinstance(measure, str) else _called(measure, run, whole)
             for name, measure in self.measures.items()
         }
+
+
+def _checked(source: File) -> Callable[[Point], Mapping[str, Any]]:
+    """The changes of a file, as a function that refuses another value than a mapping."""
+
+    def changes(point: Point) -> Mapping[str, Any]:
+        made = {} if source.changes is None else source.changes(point)
+        if not isinstance(made, Mapping):
+            raise TypeError(f"the changes of {source.path} are {reprlib.repr(made)}; let the function return values by their paths, or {{}} for none")
+        return made
+
+    return changes
 
 
 def _are(values: object, kind: type) -> bool:

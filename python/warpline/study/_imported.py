@@ -55,9 +55,13 @@ def take(figure: Figure, hash_of: HashOf, results: Path, table: Path, names: Map
             or has too few seeds.
         RunError: If the results cannot be written.
     """
+    headings, table_rows = _rows(table)
     measures = [name for name in names.values() if name not in (*figure.axes, LINE)]
     if len(measures) != 1:
-        raise ImportFailedError(f"{', '.join(measures) or 'nothing'}: name one column that is the measure; the axes are {', '.join(figure.axes)}, and lines are called {LINE}")
+        raise ImportFailedError(
+            f"--column names {' and '.join(measures) or 'no column'} as the measure; name one, as HEADING=NAME (the axes are {', '.join(figure.axes)}, "
+            f"and lines are called {LINE}); {table} has the columns {', '.join(headings) or 'none'}"
+        )
     (measure,) = measures
     if isinstance(figure.measures, Mapping) and figure.model is None and measure not in figure.measures:
         raise ImportFailedError(f"{figure.name} has no measure {measure!r}, so that nothing would read it; there are {', '.join(figure.measures)}")
@@ -68,7 +72,11 @@ def take(figure: Figure, hash_of: HashOf, results: Path, table: Path, names: Map
 
     rows: dict[tuple[Scalar, ...], dict[str, Scalar]] = {}
     lines: dict[tuple[Scalar, ...], int] = {}
-    for number, row in _rows(table, (*names, HALF_WIDTH, SEEDS)):
+    if missing := [heading for heading in (*names, HALF_WIDTH, SEEDS) if heading not in headings]:
+        raise ImportFailedError(f"{table}: no column {missing[0]!r}; there are {', '.join(headings) or 'none'}")
+    if not table_rows:
+        raise ImportFailedError(f"{table} has no rows below its headings")
+    for number, row in table_rows:
         found = {**fixed, **{name: row[heading] for heading, name in names.items()}}
         point = points.get(_place(figure, found))
         if point is None:
@@ -104,23 +112,16 @@ def take(figure: Figure, hash_of: HashOf, results: Path, table: Path, names: Map
     return len(rows)
 
 
-def _rows(table: Path, headings: Sequence[str]) -> list[tuple[int, dict[str, str]]]:
-    """The rows of a table with the numbers of their lines. A row that is too short has nothing in the last columns."""
+def _rows(table: Path) -> tuple[Sequence[str], list[tuple[int, dict[str, str]]]]:
+    """The headings of a table, and its rows with the numbers of their lines. A row that is too short has nothing in the last columns."""
     try:
         with table.open(newline="", encoding="utf-8-sig") as file:
             reader = csv.DictReader(file, restval="")
-            there = reader.fieldnames or []
-            missing = [heading for heading in headings if heading not in there]
-            if missing:
-                raise ImportFailedError(f"{table}: no column {missing[0]!r}; there are {', '.join(there) or 'none'}")
-            rows = [(reader.line_num, row) for row in reader]
+            return reader.fieldnames or [], [(reader.line_num, row) for row in reader]
     except OSError as error:
         raise ImportFailedError(f"{table} cannot be read: {error.strerror}") from error
     except (UnicodeDecodeError, csv.Error) as error:
         raise ImportFailedError(f"{table} is no table of text with commas: {error}") from error
-    if not rows:
-        raise ImportFailedError(f"{table} has no rows below its headings")
-    return rows
 
 
 def _finite(text: str) -> float:

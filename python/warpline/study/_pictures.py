@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Mapping, Sequence
+import reprlib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from warpline._frames import require
 from warpline._sweep import Scalar
 from warpline.study._declare import Figure, Of, Picture
+from warpline.study._points import is_number
 from warpline.study._results import LINE, NoResultsError, Results, rising
 
 if TYPE_CHECKING:
@@ -21,6 +23,9 @@ _TICKS = 10
 """Up to so many values of an axis are named, in place of powers of ten."""
 
 _MARKS = "osv^D<>ph*x+"
+
+NONE: Mapping[str, Scalar] = {}
+"""Where each measure has numbers."""
 
 _STEPS = 500
 """Steps of a distribution that has more values: more than can be seen."""
@@ -54,8 +59,15 @@ def _check_log(log: str, axes: str) -> None:
     Raises:
         ValueError: If it does.
     """
-    if not set(log) <= set(axes):
+    if not (isinstance(log, str) and set(log) <= set(axes)):
         raise ValueError(f"log={log!r}: it names the axes with a logarithmic scale, of {' and '.join(axes)}; for example {axes!r}")
+
+
+def _are_ends(bounds: object) -> bool:
+    """Whether these are the ends of an axis: two finite numbers in their order."""
+    if not (isinstance(bounds, Sequence) and len(bounds) == 2 and all(is_number(end) and math.isfinite(end) for end in bounds)):
+        return False
+    return bool(bounds[0] < bounds[1])
 
 
 @dataclass(frozen=True)
@@ -70,7 +82,8 @@ class Lines(Picture):
     title: str = ""
 
     def __post_init__(self) -> None:
-        """Checks the scales."""
+        """Checks what it is made of."""
+        super().__post_init__()
         _check_log(self.log, "xy")
 
     @property
@@ -92,6 +105,7 @@ class Lines(Picture):
         # With a word among them, all stand side by side.
         words = values if any(isinstance(value, str) for value in values) else []
         by = self.by or _default_by(results, self.x)
+        ys = [mean for _, mean, _ in results.series(self.y, self.x)]
         for number, (name, mine) in enumerate(_named(results, by)):
             series = mine.series(self.y, self.x)
             if not words:
@@ -110,23 +124,28 @@ class Lines(Picture):
         if words:
             axes.set_xticks(range(len(words)), [str(word) for word in words])
             axes.tick_params(axis="x", labelrotation=30)
-        _scales(axes, self.log.replace("x", "") if words else self.log, [x for x in values if isinstance(x, (int, float))])
+        _scales(axes, self.log.replace("x", "") if words else self.log, [x for x in values if isinstance(x, (int, float))], ys)
         axes.set(xlabel=figure.label(self.x), ylabel=figure.label(self.y), title=self.title)
         _explain(axes, figure, results, by)
 
 
-def _scales(axes: Axes, log: str, xs: Sequence[float]) -> None:
+def _set_log(set_scale: Callable[..., object], values: Sequence[float]) -> None:
+    """Makes a scale logarithmic. With values at 0 or below, which have no logarithm and would not be drawn, it is linear about 0, up to the smallest value
+    above."""
+    if any(value <= 0 for value in values):
+        set_scale("symlog", linthresh=min((value for value in values if value > 0), default=1.0))
+    else:
+        set_scale("log")
+
+
+def _scales(axes: Axes, log: str, xs: Sequence[float], ys: Sequence[float]) -> None:
     if "x" in log:
-        above = [x for x in xs if x > 0]
-        if len(above) < len(xs):
-            axes.set_xscale("symlog", linthresh=min(above, default=1.0))
-        else:
-            axes.set_xscale("log")
+        _set_log(axes.set_xscale, xs)
         if len(xs) <= _TICKS:
             axes.set_xticks(xs, [f"{x:g}" for x in xs])
             axes.set_xticks([], minor=True)
     if "y" in log:
-        axes.set_yscale("log")
+        _set_log(axes.set_yscale, ys)
 
 
 @dataclass(frozen=True)
@@ -170,8 +189,11 @@ class Cdf(Picture):
     bounds: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
-        """Checks the scales."""
+        """Checks what it is made of."""
+        super().__post_init__()
         _check_log(self.log, "x")
+        if self.bounds is not None and not _are_ends(self.bounds):
+            raise ValueError(f"bounds={self.bounds!r}: write two numbers, the lower one first: bounds=(0, 10)")
 
     @property
     def reads(self) -> tuple[Sequence[str | None], Sequence[str | None]]:
@@ -194,7 +216,7 @@ class Cdf(Picture):
             values, shares = zip(*curve, strict=True)
             axes.step([values[0], *values], [0, *shares], where="post", label=name)
         if "x" in self.log:
-            axes.set_xscale("log")
+            _set_log(axes.set_xscale, results.samples(self.y))
         axes.set(xlabel=figure.label(self.y), ylabel="Cumulative share", ylim=(0, 1.02), xlim=self.bounds, title=self.title)
         _explain(axes, figure, results, by)
 
@@ -246,8 +268,8 @@ def lines(
 ) -> Lines:
     """A measure over an axis, a line for each value of another (by default the lines of the measures, or the last other axis), with 95 % intervals.
 
-    `log` is "x", "y" or "xy"; `only` chooses results, as in `Results.where`. `of`, of this and all other pictures, is a function of the results that
-    returns those that are shown: `lambda results: results.averaged("x", "cc")`.
+    `log` is "x", "y" or "xy": a logarithmic scale, which is linear about 0 where there are values at 0 or below. `only` chooses results, as in `Results.where`.
+    `of`, of this and all other pictures, is a function of the results that returns those that are shown: `lambda results: results.averaged("x", "cc")`.
     """
     return Lines(x, y, by, log, only, title, of=of)
 
@@ -269,7 +291,7 @@ def cdf(
 ) -> Cdf:
     """The distribution of a measure over points and seeds, a curve for each value of an axis. `bounds` are the ends of the axis of values.
 
-    With `alike`, the name of an axis, each value of that axis weighs the same, however many seeds it has. `log` is "x" or nothing.
+    With `alike`, the name of an axis, each value of that axis weighs the same, however many seeds it has. `log` is "x" or nothing, as for `lines`.
     """
     return Cdf(y, by, log, alike, title, bounds, of=of)
 
@@ -303,16 +325,33 @@ def _refuse_unknown(picture: Picture, shown: Results, figure: Figure) -> None:
                 raise ValueError(f"no {kind} {name!r}; there are {', '.join(known) or 'none'}")
 
 
-def svg(figure: Figure, results: Results) -> bytes | None:
-    """The pictures of a figure as SVG; None if there is nothing to draw.
+def _shown(picture: Picture, results: Results, figure: Figure, no_numbers: Mapping[str, Scalar]) -> Results:
+    """What a picture shows of the results.
+
+    Raises:
+        ValueError: If there is no axis or measure of a name; or if a measure has no number, as the picture would be empty or not there, without a word.
+    """
+    # A text in the quick form is one in the full form, too. None may be a number there.
+    texts = {measure: text for measure, text in no_numbers.items() if text is not None or not figure.is_quick}
+    shown = picture.shown(results) if results.cells else results
+    named = [measure for measure in picture.reads[1] if measure in texts and measure not in shown.measures]
+    for measure in named if results.cells else named or texts:
+        text = texts[measure or ""]
+        has = "None only" if text is None else f"texts, such as {reprlib.repr(text)}"
+        others = f"; those with numbers are {', '.join(shown.measures)}" if shown.measures else ""
+        raise ValueError(f"the measure {measure} has {has}; what is shown are numbers{others}")
+    _refuse_unknown(picture, shown, figure)
+    return shown
+
+
+def svg(figure: Figure, results: Results, no_numbers: Mapping[str, Scalar] = NONE) -> bytes | None:
+    """The pictures of a figure as SVG; None if there is nothing to draw. `no_numbers` are those of `Kept`.
 
     Raises:
         MissingDependencyError: If matplotlib is not installed.
-        ValueError: If there is no axis or measure of a name.
+        ValueError: If there is no axis or measure of a name, or if a measure has no number.
     """
-    every = [(picture, picture.shown(results)) for picture in figure.pictures if not isinstance(picture, TablePicture)]
-    for picture, mine in every:
-        _refuse_unknown(picture, mine, figure)
+    every = [(picture, _shown(picture, results, figure, no_numbers)) for picture in figure.pictures if not isinstance(picture, TablePicture)]
     drawn = [(picture, mine) for picture, mine in every if picture.has_results(mine)]
     if not drawn:
         return None
@@ -328,15 +367,17 @@ def svg(figure: Figure, results: Results) -> bytes | None:
     return out.getvalue()
 
 
-def markdown(figure: Figure, results: Results) -> str:
-    """The results as a table in Markdown: of each measure, unless a table of the figure chooses one.
+def markdown(figure: Figure, results: Results, no_numbers: Mapping[str, Scalar] = NONE) -> str:
+    """The results as a table in Markdown: of each measure, unless a table of the figure chooses one. `no_numbers` are those of `Kept`.
 
     Raises:
-        ValueError: If there is no axis or measure of a name.
+        ValueError: If there is no axis or measure of a name, or if a measure of a table of the figure has no number.
     """
-    chosen = next((picture for picture in figure.pictures if isinstance(picture, TablePicture)), TablePicture())
-    results = chosen.shown(results)
-    _refuse_unknown(chosen, results, figure)
+    chosen = next((picture for picture in figure.pictures if isinstance(picture, TablePicture)), None)
+    if chosen is None and no_numbers and not results.cells:
+        return "No measure has a number.\n"
+    chosen = chosen or TablePicture()
+    results = _shown(chosen, results, figure, no_numbers)
     if not results.cells:
         return ""
     axes = [axis for axis in figure.axes if results.values(axis)]
@@ -347,8 +388,10 @@ def markdown(figure: Figure, results: Results) -> str:
     tables = []
     for measure in measures:
         columns: list[Scalar] = [None] if below is None else rising(results.values(below))
-        head = f"| {figure.label(measure)}" + "".join(f" | {figure.label(axis)}" for axis in others[1:]) + "".join(f" | {_short(value)}" for value in columns) + " |"
-        text = [head, "|---" * max(len(others), 1) + "|--:" * len(columns) + "|"]
+        # The first column has the values of the first axis, and the heading of it is that of the table, too.
+        first = " by ".join(map(figure.label, (measure, *others[:1])))
+        head = [first, *map(figure.label, others[1:]), *map(_short, columns)]
+        text = [f"| {' | '.join(head)} |", "|---" * max(len(others), 1) + "|--:" * len(columns) + "|"]
         seen: dict[tuple[Any, ...], dict[Any, float]] = {}
         for cell in results.cells:
             if measure in cell.samples:

@@ -8,7 +8,8 @@ import random as _random
 import reprlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from numbers import Real
+from typing import Any, SupportsIndex, TypeAlias
 
 from warpline._frames import require
 from warpline._sweep import Scalar
@@ -53,8 +54,15 @@ def grid(**axes: Iterable[Scalar]) -> list[Point]:
 
 
 def points(items: Iterable[Point]) -> list[Point]:
-    """A list of points, each a mapping with the same axes."""
-    return [dict(item) for item in items]
+    """A list of points, each a mapping with the same axes.
+
+    Raises:
+        TypeError: If it is no list of mappings.
+    """
+    listed = None if isinstance(items, (str, Mapping)) or not isinstance(items, Iterable) else list(items)
+    if listed is None or not all(isinstance(item, Mapping) for item in listed):
+        raise TypeError(f"study.points({reprlib.repr(items)}): write a list of points, even of one, each a mapping: study.points([{{'x': 1}}])")
+    return [dict(item) for item in listed]
 
 
 @dataclass(frozen=True)
@@ -79,6 +87,11 @@ class Range:
 
 
 def _ordered(low: float, high: float) -> None:
+    for value in (low, high):
+        if not is_number(value):
+            raise TypeError(f"a range from {low!r} to {high!r}: write two numbers")
+        if not math.isfinite(value):
+            raise ValueError(f"a range from {low} to {high}: write two finite numbers")
     if not low < high:
         raise ValueError(f"a range from {low} to {high} is empty: the first value is the smaller one")
 
@@ -99,6 +112,7 @@ def log(low: float, high: float) -> Range:
 
 def integers(low: int, high: int) -> Range:
     """A whole number between two others, which may be drawn too."""
+    low, high = (whole(value, f"study.integers({low!r}, {high!r})") for value in (low, high))
     _ordered(low, high)
     return Range(low, high, whole=True)
 
@@ -107,12 +121,20 @@ def choice(*words: Scalar) -> Range:
     """One of several values."""
     if not words:
         raise ValueError("a choice of nothing: name at least one value")
-    return Range(words=words)
+    if len(words) == 1 and isinstance(words[0], (list, tuple)):
+        raise TypeError(f"study.choice({reprlib.repr(words[0])}): write the values without brackets: study.choice('nice', 'reno')")
+    return Range(words=tuple(plain(word, "a value of study.choice") for word in words))
 
 
 def random(count: int, *, seed: int = 1, **axes: Range) -> list[Point]:
     """Points drawn at random, independently of each other. A point that is drawn twice is there once, so that of few words and whole numbers there may be fewer
-    than `count`."""
+    than `count`.
+
+    Raises:
+        TypeError: If `count` is no whole number, or an axis is no range.
+        ValueError: If `count` is below 1.
+    """
+    count = _some(count, "random")
     draw = _random.Random(seed)
     return _drawn([[draw.random() for _ in axes] for _ in range(count)], axes)
 
@@ -122,12 +144,15 @@ def sobol(count: int, *, seed: int = 1, **axes: Range) -> list[Point]:
     A point that is drawn twice is there once.
 
     Raises:
+        TypeError: If `count` is no whole number, or an axis is no range.
+        ValueError: If `count` is below 1.
         MissingDependencyError: If scipy is not installed.
     """
+    count = _some(count, "sobol")
     qmc: Any = require("scipy.stats.qmc", "study", "study.sobol()")
     sampler = qmc.Sobol(d=max(len(axes), 1), scramble=True, seed=seed)
     # Scipy warns of other counts than powers of two, of which a part is taken here.
-    drawn = sampler.random_base2(math.ceil(math.log2(max(count, 1))))[:count]
+    drawn = sampler.random_base2(math.ceil(math.log2(count)))[:count]
     return _drawn([[float(share) for share in row] for row in drawn], axes)
 
 
@@ -135,11 +160,37 @@ def sample(points: Sequence[Point], count: int, *, seed: int = 1) -> list[Point]
     """Some points of a list, drawn at random, none of them twice. They stay in the order of the list.
 
     Raises:
+        TypeError: If `count` is no whole number.
         ValueError: If the list has fewer points.
     """
+    count = whole(count, f"study.sample(..., {count!r})")
     if not 0 <= count <= len(points):
         raise ValueError(f"{count} of {len(points)} points: at least 0 are drawn, and at most all")
     return [points[place] for place in sorted(_random.Random(seed).sample(range(len(points)), count))]
+
+
+def is_number(value: object) -> bool:
+    """Whether it is a number, which may be one of numpy's."""
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def whole(number: object, what: str) -> int:
+    """A whole number, which may be one of numpy's.
+
+    Raises:
+        TypeError: If it is none.
+    """
+    if isinstance(number, bool) or not isinstance(number, SupportsIndex):
+        raise TypeError(f"{what}: a whole number is needed")
+    return number.__index__()
+
+
+def _some(count: object, maker: str) -> int:
+    """How many points are drawn."""
+    number = whole(count, f"study.{maker}({count!r})")
+    if number < 1:
+        raise ValueError(f"study.{maker}({number}): at least one point is drawn")
+    return number
 
 
 def _drawn(shares: Sequence[Sequence[float]], axes: Mapping[str, Range]) -> list[Point]:

@@ -17,8 +17,9 @@ from types import ModuleType, TracebackType
 from warpline._errors import WarplineError
 from warpline.study import _code
 from warpline.study._declare import Elsewhere, Figure, Paper
+from warpline.study._paths import is_special
 from warpline.study._study import Study
-from warpline.study._told import StudyError, naming
+from warpline.study._told import RAISED, StudyError, in_words, naming
 
 FILE = "declarations.py"
 """The file in the directory of a paper."""
@@ -127,9 +128,9 @@ def load(path: Path, name: str | None = None) -> Declared:
         paper = _paper(module, path, name)
     except WarplineError:
         raise
-    except Exception as error:
+    except RAISED as error:
         place = next((f":{frame.tb_lineno}" for frame in _frames(error) if frame.tb_frame.f_code.co_filename == str(path)), "")
-        raise StudyError(f"{path}{place}: {type(error).__name__}: {error}") from error
+        raise StudyError(f"{path}{place}: {in_words(error)}") from error
     return Declared(paper.name or name, path, paper, parent)
 
 
@@ -147,6 +148,8 @@ def _paper(module: ModuleType, path: Path, name: str) -> Paper:
 
 
 def _text(path: Path) -> str:
+    if is_special(path):
+        raise StudyError(f"{path} cannot be read: it is not a regular file")
     try:
         return path.read_text(encoding="utf-8")
     except OSError as error:
@@ -184,17 +187,20 @@ def papers(directory: Path) -> list[Declared]:
 
 
 def find(names: Sequence[str], repro: Path | None) -> list[tuple[Declared, list[Figure]]]:
-    """What is meant by PAPER/FIGURE, PAPER (all its figures), FILE.py, and FILE.py:FIGURE.
+    """What is meant by PAPER/FIGURE, PAPER (all its figures), FILE.py, and FILE.py:FIGURE. A figure that several names mean is there once.
 
     Raises:
         StudyError: If a name is unknown; the text has those that are similar.
     """
     found: list[tuple[Declared, list[Figure]]] = []
     known: list[Declared] | None = None
+    files: dict[Path, Declared] = {}
+    named: set[tuple[Path, str]] = set()
     for name in names:
         path, _, wanted = name.partition(":") if ".py" in name else (name, "", "")
         if path.endswith(".py"):
-            declared = load(Path(path))
+            file = Path(path).resolve()
+            declared = files[file] = files.get(file) or load(file)
         else:
             own = Path(f"{path}.py")
             hint = f"; for the declarations in {own} here, write {own}" if own.is_file() else ""
@@ -214,7 +220,10 @@ def find(names: Sequence[str], repro: Path | None) -> list[tuple[Declared, list[
             if wanted in others:
                 raise StudyError(f"{name} is not a declaration, because {others[wanted].why}; it is made by: {others[wanted].how}")
             raise StudyError(f"{declared.name} has no figure {wanted!r}{_similar(wanted, names_here)}; there are {', '.join(names_here) or 'none'}")
-        found.append((declared, figures))
+        fresh = [figure for figure in figures if (declared.file, figure.name) not in named]
+        named.update((declared.file, figure.name) for figure in fresh)
+        if fresh:
+            found.append((declared, fresh))
     return found
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from warpline._errors import WarplineError
 from warpline._intervals import half_width
 from warpline._sweep import Scalar
-from warpline.study._points import Point
+from warpline.study._points import Point, is_number
 
 LINE = "line"
 """The column that names the lines of measures which return a mapping."""
@@ -158,7 +158,13 @@ class Results:
         return [(value, so_far / (each * len(counts))) for (value, _), so_far in zip(weighed, sums, strict=True)]
 
     def quantile(self, measure: str, share: float, *, alike: str | None = None, **where: Any) -> float:
-        """The smallest value that is not below this share of all of them: 0.5 for the median. `alike` and errors as in `distribution`."""
+        """The smallest value that is not below this share of all of them: 0.5 for the median. `alike` and errors as in `distribution`.
+
+        Raises:
+            ValueError: If the share is no number from 0 to 1.
+        """
+        if not (is_number(share) and 0 <= share <= 1):
+            raise ValueError(f"quantile({measure!r}, {share!r}): the share is a number from 0 to 1, such as 0.5 for the median")
         return next(value for value, so_far in self.distribution(measure, alike=alike, **where) if so_far >= share)
 
     def share_up_to(self, most: float, measure: str, *, alike: str | None = None, **where: Any) -> float:

@@ -25,7 +25,7 @@ from warpline.study._results import LINE
 from warpline.study._seeds import Until, first
 from warpline.study._store import Row, Store, number
 from warpline.study._study import Study, by_line, could_not_be_made
-from warpline.study._told import StudyError, naming
+from warpline.study._told import RAISED, StudyError, naming
 from warpline.study._turns import Turns
 from warpline.study._worker import Outcome, Task, perform
 
@@ -198,7 +198,7 @@ class _Pass:
         self._reads_point = self._figure.reads_point
         # A worker needs to know how to run and measure, and nothing else.
         with naming(f"{study.name}, as it is sent to the processes that run it"):
-            self._sent = dumps(replace(self._figure, points=self._figure.points[:1], seeds=1, claims=(), picture=(), quick=Quick()))
+            self._sent = dumps(replace(self._figure, points=self._figure.points[:1], seeds=1, claims=(), picture=(), labels={}, quick=Quick()))
 
     def over(self, points: Sequence[Point]) -> list[Failure]:
         """Runs what is missing at these points, and returns what failed."""
@@ -210,7 +210,7 @@ class _Pass:
                 self._hand_out()
                 self._harvest()
                 self._counts.tell()
-        except Exception as error:
+        except RAISED as error:
             self._finish(error)
             raise
         except BaseException:
@@ -222,7 +222,7 @@ class _Pass:
         self._check_seeds(spots)
         return self._failures
 
-    def _finish(self, error: Exception) -> None:
+    def _finish(self, error: BaseException) -> None:
         """After an error, waits for the runs that are under way, and keeps what they measure. They cannot be stopped, and runs of the next figure may need the
         machine for themselves."""
         for waiting in (self._planned, self._gathered, self._released):

@@ -7,10 +7,10 @@ import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from numbers import Real
-from typing import SupportsIndex, TypeAlias
+from typing import TypeAlias
 
 from warpline._intervals import half_width
-from warpline.study._points import Point
+from warpline.study._points import Point, whole
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def until(width: float, *, of: str, least: int = 5, most: int = 30) -> Until:
 
     Raises:
         TypeError: If a number is none, or `of` is no name.
-        ValueError: If `width` is no share, `least` is below 2, or `most` is below `least`.
+        ValueError: If `width` is no share, `of` is empty, `least` is below 2, or `most` is below `least`.
     """
     for what, given, kind, needed in (("width", width, Real, "a share of the mean between 0 and 1, such as 0.05"), ("of", of, str, "the name of a measure")):
         if not isinstance(given, kind):
@@ -57,20 +57,11 @@ def until(width: float, *, of: str, least: int = 5, most: int = 30) -> Until:
     least, most = whole(least, f"least={least!r}"), whole(most, f"most={most!r}")
     if not 0 < width < 1:
         raise ValueError(f"width={width}: a share of the mean between 0 and 1, such as 0.05")
+    if not of:
+        raise ValueError("of='': write the name of a measure")
     if not 2 <= least <= most:
         raise ValueError(f"least={least}, most={most}: at least 2 seeds, and no more than `most`")
     return Until(width, of, least, most)
-
-
-def whole(number: object, what: str) -> int:
-    """A whole number, which may be one of numpy's.
-
-    Raises:
-        TypeError: If it is none.
-    """
-    if isinstance(number, bool) or not isinstance(number, SupportsIndex):
-        raise TypeError(f"{what}: a whole number is needed")
-    return number.__index__()
 
 
 Seeds: TypeAlias = "int | Until | Callable[[Point], int]"

@@ -25,6 +25,7 @@ from warpline._warpline import Table
 from warpline.study._declare import ALLOWED, DECLARED_IN, RESERVED
 from warpline.study._locks import is_at
 from warpline.study._machine import MACHINE
+from warpline.study._paths import is_special
 
 try:
     import fcntl
@@ -68,6 +69,12 @@ def _unpacked(name: str, values: list[Any]) -> tuple[str, list[Scalar]]:
     return name.removesuffix(JSON), [None if value is None else json.loads(value) for value in values]
 
 
+def _may_be_cut_off(line: str) -> bool:
+    """Whether a kill may have cut a line of the journal off: it begins as one with rows does, or has nothing at all."""
+    begin = '[{"'
+    return line.startswith(begin) or begin.startswith(line)
+
+
 OF_EACH_RUN = ("scenario", "seed", "ran", "measured")
 """Columns without which a row says nothing of a run."""
 
@@ -77,8 +84,10 @@ def reading(path: Path) -> Iterator[None]:
     """Names the file that is read meanwhile, if it has no results.
 
     Raises:
-        RunError: In place of the error.
+        RunError: In place of the error; or if there is something that is not to be read, because it is no regular file.
     """
+    if is_special(path):
+        raise RunError(f"{path} is not a regular file, so that it has no results; move it away")
     try:
         yield
     except (RunError, ValueError, TypeError, AttributeError, LookupError) as error:
@@ -116,11 +125,15 @@ class Store:
                 columns = dict(_unpacked(name, table[name]) for name in table.column_names)
                 self._take(dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True))
         with reading(self._journal_path):
-            for line in journal:
+            for place, line in enumerate(journal, 1):
+                rows = None
                 try:
                     rows = json.loads(line)
-                except ValueError:  # A kill cut the line off.
-                    continue
+                except ValueError:
+                    if _may_be_cut_off(line):
+                        continue
+                if not (isinstance(rows, list) and all(isinstance(row, dict) for row in rows)):
+                    raise ValueError(f"line {place} is none that a study has written")
                 self._take(rows)
 
     def _take(self, rows: Iterable[Row]) -> None:

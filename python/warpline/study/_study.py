@@ -6,7 +6,7 @@ import hashlib
 import json
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
@@ -58,6 +58,7 @@ class Kept:
         runs: How many runs there are of what is declared. One that points share counts for each of them.
         machines: The machines of the runs that needed one, in words.
         unable: What could not be run on this machine, and why, in words.
+        no_numbers: The measures of which no run has a number, each with one of its texts, or None if it has none. `results` has numbers only.
     """
 
     results: Results
@@ -67,6 +68,7 @@ class Kept:
     runs: int = 0
     machines: Sequence[str] = ()
     unable: Sequence[str] = ()
+    no_numbers: Mapping[str, Scalar] = field(default_factory=dict)
 
     @property
     def missing(self) -> int:
@@ -187,7 +189,8 @@ class Study:
         cells = sorted([*own, *(cell for cell, _ in others)], key=lambda cell: order[self._place(cell.where)])
         lacking = [point for point in lacking if self._place(point) not in covered]
         builds = store.builds(declared) + sorted({maker for _, made_by in others for maker in made_by})
-        return Kept(Results(cells), builds, store.others(declared), lacking, len(declared), _machine.told(rows), _unable(rows, self.figure.points))
+        unable, no_numbers = _unable(rows, self.figure.points), _without_numbers(rows, names)
+        return Kept(Results(cells), builds, store.others(declared), lacking, len(declared), _machine.told(rows), unable, no_numbers)
 
     def _wanted(self, point: Point, rows: Mapping[int, Sequence[Row]]) -> int:
         """How many seeds a point needs, as far as these rows tell: it begins with the first ones, and is widened as a study does it."""
@@ -245,6 +248,13 @@ def _unable(rows: Sequence[Row], points: Sequence[Point]) -> list[str]:
         where = [f"{axis} {', '.join(map(str, mine))}" for axis in points[0] if len(mine := _values(axis, those)) < len(_values(axis, points))]
         said.append(f"{runs(len(those))} could not be made" + (f" ({'; '.join(where)})" if where else "") + f": {reason}")
     return said
+
+
+def _without_numbers(rows: Sequence[Row], measures: Iterable[str]) -> dict[str, Scalar]:
+    """The measures of which no row has a number, each with one of its texts, or None if it has none. Runs that could not be made say nothing of measures."""
+    made = [row for row in rows if row.get(UNABLE) is None]
+    found = {measure: next((row[measure] for row in made if row.get(measure) is not None), None) for measure in measures} if made else {}
+    return {measure: value for measure, value in found.items() if value is None or isinstance(value, str)}
 
 
 def _values(axis: str, rows: Iterable[Mapping[str, Scalar]]) -> dict[Scalar, None]:

@@ -18,15 +18,18 @@ from warpline._frames import require
 from warpline._pool import ExecutorLike, Workers, cloud_dumps, cores
 from warpline._progress import wanted
 from warpline._runs import checked_jobs
+from warpline._sweep import Scalar
 from warpline.study._declare import Figure
+from warpline.study._paths import to_write
 from warpline.study._pictures import markdown, svg
+from warpline.study._points import whole
 from warpline.study._progress import Counts, Progress, runs
 from warpline.study._registry import Declared, find
 from warpline.study._report import Judged, failed, judged
 from warpline.study._results import Results
 from warpline.study._runner import Failure, run_missing
 from warpline.study._study import Study
-from warpline.study._told import StudyError, naming, told
+from warpline.study._told import RAISED, StudyError, naming, told
 
 AT_ONCE = 32
 """How many runs in dilated time are made at once at most: each has guests, which need memory."""
@@ -73,26 +76,32 @@ def run(
             results that they have.
         jobs: How many processes to use; by default one per CPU, and up to `AT_ONCE` for runs in dilated time, which leave the machine idle most of the time.
         executor: Runs the runs in place of processes: of concurrent.futures, or dask's `client.get_executor()`. It is not shut down.
-        page: A page to write that shows the progress and refreshes itself.
+        page: A page to write that shows the progress and refreshes itself: a new file in a directory that is there, or a regular file that is replaced.
         repro: The directory with the papers, if it is not found.
         said: Called with what came out of each figure, as soon as it is known.
 
     Raises:
-        TypeError: If `jobs` is no whole number.
-        ValueError: If it is below 1.
-        StudyError: If a name is unknown or a declaration cannot be read; or, when the other figures have ended, if a scenario has errors or one of them or a
-            claim raised an error.
+        TypeError: If a name is neither text nor path, `jobs` is no whole number, or `quick`, `force` or `keep` is neither true nor false.
+        ValueError: If `jobs` is below 1.
+        StudyError: If a name is unknown, a declaration cannot be read, or the page cannot be a file at its place; or, when the other figures have ended, if a
+            scenario has errors or one of them or a claim raised an error.
         NoPointsError: If a figure has none of the points.
         RunError: When the other figures have ended, if the results of one could not be read or written.
         MissingDependencyError: If cloudpickle is not installed.
     """
-    jobs = checked_jobs(jobs)
+    for name in names:
+        if not isinstance(name, (str, os.PathLike)):
+            raise TypeError(f"{name!r}: a name is a text, such as PAPER/FIGURE, or a path")
+    for what, given in (("quick", quick), ("force", force), ("keep", keep)):
+        if not isinstance(given, bool):
+            raise TypeError(f"{what}={given!r}: write True or False")
+    jobs = None if jobs is None else checked_jobs(whole(jobs, f"jobs={jobs!r}"))
     chosen = [(declared, figure) for declared, figures in find([os.fspath(name) for name in names], None if repro is None else Path(repro)) for figure in figures]
     studies = [declared.study(figure, quick=quick) for declared, figure in chosen]
     counts = [Counts(study.name) for study in studies]
     for study in studies:
         study.figure.chosen(only or {})
-    progress = Progress(counts, sys.stderr if wanted() else None, None if page is None else Path(page))
+    progress = Progress(counts, sys.stderr if wanted() else None, None if page is None else to_write(Path(page)))
     done = []
     errors: list[WarplineError] = []
     finished = False
@@ -105,7 +114,7 @@ def run(
                     one = _one(declared, study, workers, here, at_once, machine, count, force=force, keep=keep, only=only)
                 except MissingDependencyError:
                     raise
-                except Exception as error:
+                except RAISED as error:
                     # Whatever it is, the figures after this one can do without it.
                     known = isinstance(error, (RunError, OSError))
                     errors.append(error if isinstance(error, StudyError) else RunError(f"{count.name}: {error}") if known else _unforeseen(count.name, error))
@@ -124,7 +133,7 @@ def run(
     return done
 
 
-def _unforeseen(name: str, error: Exception) -> StudyError:
+def _unforeseen(name: str, error: BaseException) -> StudyError:
     """An error that is none of ours, with its traceback as what it came of."""
     made = StudyError(f"{name}: {told(error)}")
     made.__cause__ = error
@@ -177,12 +186,12 @@ def draw(study: Study, one: Judged, say: Callable[[str], object]) -> None:
         StudyError: If one cannot be drawn.
     """
     errors = []
-    makers: list[tuple[str, Callable[[Figure, Results], bytes | None]]] = [("table", _table), ("picture", svg)]
+    makers: list[tuple[str, Callable[[Figure, Results, Mapping[str, Scalar]], bytes | None]]] = [("table", _table), ("picture", svg)]
     for path, (part, make) in zip(_beside(study), makers, strict=True):
         made: bytes | None = None
         try:
             with naming(f"{one.name}, {part}"):
-                made = make(study.figure, one.kept.results) if one.kept.results.cells else None
+                made = make(study.figure, one.kept.results, one.kept.no_numbers) if one.kept.results.cells or one.kept.no_numbers else None
         except MissingDependencyError as error:
             # It may be right, and need not be lost because a package is missing.
             say(f"not drawn: {error}" + (f"; {path.name} is an earlier one" if path.exists() else ""))
@@ -206,8 +215,8 @@ def _beside(study: Study) -> list[Path]:
     return [study.results_path.with_suffix(suffix) for suffix in (".md", ".svg")]
 
 
-def _table(figure: Figure, results: Results) -> bytes:
-    return f"# {figure.title}\n\n{markdown(figure, results)}".encode()
+def _table(figure: Figure, results: Results, no_numbers: Mapping[str, Scalar]) -> bytes:
+    return f"# {figure.title}\n\n{markdown(figure, results, no_numbers)}".encode()
 
 
 @contextlib.contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import pickle
+import reprlib
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,7 +19,7 @@ from warpline._sweep import Scalar, plain
 from warpline.study import _build, _machine, _scratch
 from warpline.study._declare import RESERVED, Figure, Measured
 from warpline.study._points import Point
-from warpline.study._told import told
+from warpline.study._told import RAISED, told
 
 
 @dataclass(frozen=True)
@@ -84,16 +85,16 @@ def perform(figure: bytes, packed: bytes) -> list[Outcome]:
         with _machine.in_use() if watch else contextlib.nullcontext(), watch or contextlib.nullcontext():
             try:
                 outcomes = _measured(shared, task)
-            except Exception as error:
+            except RAISED as error:
                 outcomes = [_failed(error)]
         machine: Mapping[str, Scalar] = watch.columns if watch else {}
         full = watch is not None and not watch.had_enough
         return [replace(one, machine=machine, ran=_build.build(), builds=builds, full=full) for one in outcomes]
-    except Exception as error:
+    except RAISED as error:
         return [_failed(error)]
 
 
-def _failed(error: Exception) -> Outcome:
+def _failed(error: BaseException) -> Outcome:
     return Outcome(error=str(error) if isinstance(error, WarplineError) else told(error), unable=isinstance(error, Unable))
 
 
@@ -126,7 +127,7 @@ def _tried(figure: Figure, measure: Callable[[], Mapping[str, Measured]], allowe
     """What is measured at a point. An error is that of this point alone: others may share its run."""
     try:
         return Outcome(_lines(figure, measure()), allowed=list(allowed))
-    except Exception as error:
+    except RAISED as error:
         return _failed(error)
 
 
@@ -143,7 +144,14 @@ def _run_directory(wanted: bool) -> Iterator[Path | None]:
 def _lines(figure: Figure, measured: Mapping[str, Measured]) -> dict[Scalar, dict[str, Scalar]]:
     """Values by line and measure."""
     found: dict[Scalar, dict[str, Scalar]] = {}
-    for name, value in measured.items():
+    try:
+        by_name = dict(measured)
+    except (TypeError, ValueError):
+        what = f"the {'measures' if figure.model is None else 'model'} returned {reprlib.repr(measured)}"
+        raise _RefusedError(f"{what}; let the function return values by their names, such as {{'y': 1.5}}") from None
+    for name, value in by_name.items():
+        if not (isinstance(name, str) and name):
+            raise _RefusedError(f"{name!r} cannot be the name of a measure: it is a text that says something")
         if name in (*RESERVED, *figure.axes):
             raise _RefusedError(f"{name} cannot be the name of a measure: results have such a column already")
         for line, one in (value if isinstance(value, Mapping) else {None: value}).items():
