@@ -53,7 +53,10 @@ impl Source {
         read.map_err(|error| unreadable(path, &name, &error))?;
         if bytes.len() as u64 > MOST_BYTES {
             let message = format!("{name} has more than {MOST_BYTES} bytes, and is no scenario");
-            return Err(Diagnostics::single(message, "name a file with a scenario; it may be a device without an end"));
+            return Err(Diagnostics::single(
+                message,
+                "name a file with a scenario; it may be a device without an end",
+            ));
         }
         let text = String::from_utf8(bytes).map_err(|error| {
             let valid = error.utf8_error().valid_up_to();

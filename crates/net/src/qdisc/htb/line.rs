@@ -200,7 +200,10 @@ mod tests {
             (&["a rate 1Mbit/s leaf codel:limit=0p"], "`limit` of the queue `codel` is 0p"),
             (&["a rate 1Mbit/s", "a rate 1Mbit/s"], "there is a class a already"),
             (&["a parent b rate 1Mbit/s", "b rate 1Mbit/s"], "the parent b must stand before a"),
-            (&["a rate 1Mbit/s", "b parent zz rate 1Mbit/s"], "there is no class zz, which b names as its parent"),
+            (
+                &["a rate 1Mbit/s", "b parent zz rate 1Mbit/s"],
+                "there is no class zz, which b names as its parent",
+            ),
             (&["a rate 1Mbit/s class 1", "b parent a rate 1Mbit/s class 2"], "class a lends to others"),
             (&["a rate 1Mbit/s default", "b parent a rate 1Mbit/s class 2"], "class a lends to others"),
             (&["a rate 1Mbit/s class 1", "b rate 1Mbit/s"], "class b takes no packets: give it a `class`"),
