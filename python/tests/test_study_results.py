@@ -297,7 +297,7 @@ def test_a_table_names_each_axis_of_its_rows() -> None:
     points = study.grid(a=["left", "right"], b=[1], c=["u", "v"])
     results = study.Results(Cell(point, {"y": [1.0]}) for point in points)
     lines = markdown(simple(points=points, picture=study.table("c", "y"), labels={"a": "Side"}), results).splitlines()
-    assert lines == ["| y by Side | b | u | v |", "|---|---|--:|--:|", "| left | 1 | 1 | 1 |", "| right | 1 | 1 | 1 |"]
+    assert lines == ["| y, by Side | b | u | v |", "|---|---|--:|--:|", "| left | 1 | 1 | 1 |", "| right | 1 | 1 | 1 |"]
 
 
 def test_a_distribution_leaves_out_lines_without_the_measure() -> None:

@@ -389,7 +389,7 @@ def markdown(figure: Figure, results: Results, no_numbers: Mapping[str, Scalar] 
     for measure in measures:
         columns: list[Scalar] = [None] if below is None else rising(results.values(below))
         # The first column has the values of the first axis, and the heading of it is that of the table, too.
-        first = " by ".join(map(figure.label, (measure, *others[:1])))
+        first = ", by ".join(map(figure.label, (measure, *others[:1])))
         head = [first, *map(figure.label, others[1:]), *map(_short, columns)]
         text = [f"| {' | '.join(head)} |", "|---" * max(len(others), 1) + "|--:" * len(columns) + "|"]
         seen: dict[tuple[Any, ...], dict[Any, float]] = {}
