@@ -15,6 +15,7 @@ import http.server
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -39,6 +40,19 @@ fabric = { rate = "10Gbit/s", delay = "1us" }
 from = "host"
 to = "host"
 pattern = "permutation"
+"""
+
+
+CALL = """duration = "3s"
+[[link]]
+between = ["a", "b"]
+rate = "5Mbit/s"
+delay = "10ms"
+[[flow]]
+name = "call"
+from = "a"
+to = "b"
+app = "media"
 """
 
 
@@ -294,6 +308,27 @@ def runs(browser, program, shot):
         lab.wait("document.querySelector('.run-detail h2')?.textContent.endsWith('cc-vegas/seed-2')", "a cell does not open")
         names = sorted(path.parent.name for path in (lab.directory / "runs").glob("*/cc-*/seed-*/summary.json"))
         assert len(names) == 4, names
+
+
+def datagrams(browser, program, shot):
+    """What is said of datagrams has their numbers, which are not those of bytes."""
+    with Lab(browser, program, call=CALL) as lab:
+        lab.valid()
+        lab.press("Run and watch")
+        lab.wait("!document.getElementById('part-watch').hidden && W.lab.watch.playing", "the run is not played")
+        lab.run("W.lab.watch.pause()")
+        lab.run("W.lab.watch.seek(2e9)")
+        lab.wait("W.lab.watch.windows.has(W.lab.watch.t)", "a jump leads nowhere")
+        said = set()
+        for _ in range(60):
+            before = lab.run("W.lab.watch.t")
+            lab.run("W.lab.watch.step(1)")
+            lab.wait(f"W.lab.watch.t > {before} && W.lab.watch.spoken.textContent", "there is no next event")
+            said.add(lab.run("W.lab.watch.spoken.textContent"))
+        shot("datagrams")
+        assert any(re.search(r": datagram \d+ of call, \d+ B ", words) for words in said), said
+        assert any("of call, back to the sender, " in words for words in said), said
+        assert not any("bytes" in words for words in said), said
 
 
 def watches(browser, program, shot):
@@ -681,7 +716,7 @@ def main():
     def keeps_the_rules(browser, program, shot):
         accessible(browser, program, shot, axe)
     keeps_the_rules.__name__ = accessible.__name__
-    checks = [edits, runs, watches, live, guest, keeps_the_rules, keyboard, large, hostile, once]
+    checks = [edits, runs, watches, datagrams, live, guest, keeps_the_rules, keyboard, large, hostile, once]
     wanted = arguments.only.split(",") if arguments.only else [check.__name__ for check in checks]
     wanted = [name for name in wanted if name not in arguments.without.split(",")]
     failures = 0
