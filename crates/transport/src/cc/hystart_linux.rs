@@ -95,14 +95,15 @@ impl LinuxHystart {
         let Some(rtt) = ack.rtt else { return Step::Full };
         self.delay_min = self.delay_min.min(rtt);
         let Rules { low_window, ack_delta, min_train, max_ack_delay, rise, min_rtt } = *self.rules;
-        if cwnd < low_window * mss {
-            return Step::Full;
-        }
+        // Rounds are counted from the beginning: one that began in the middle of a burst would see half of its train.
         if self.round.ends(ack) {
             self.round_start = ack.now;
             self.last_ack = ack.now;
             self.current = TimeDelta::MAX;
             self.samples = 0;
+        }
+        if cwnd < low_window * mss {
+            return Step::Full;
         }
         if ack.now.saturating_since(self.last_ack) <= ack_delta {
             self.last_ack = ack.now;
@@ -154,6 +155,28 @@ mod tests {
         // Acknowledgements that are more than 2 ms apart are no train, however long it goes on.
         let mut apart = LinuxHystart::new(&CUBIC);
         assert_eq!(round(&mut apart, cwnd, (1_000_000, 2100), 40), None);
+    }
+
+    #[test]
+    fn a_round_in_which_the_window_becomes_large_enough_is_counted_from_its_beginning() {
+        let (rtt, spacing) = (30_000, 1200);
+        let mut hystart = LinuxHystart::new(&CUBIC);
+        // Ten segments and then twenty over 10 Mbit/s, acknowledged one by one. Linux 6.1 ends slow start in the middle of the second train.
+        let (mut cwnd, mut left) = (10 * MSS, None);
+        for n in 0..30u64 {
+            let (round, place) = if n < 10 { (0, n) } else { (1, n - 10) };
+            let mut ack = sample(0, MSS);
+            ack.now = Timestamp::from_nanos((1_000_000 + round * rtt + place * spacing) * 1000);
+            ack.rtt = Some(TimeDelta::from_micros(rtt + place * spacing));
+            ack.srtt = TimeDelta::from_micros(rtt);
+            (ack.prior_delivered, ack.delivered) =
+                (if n < 10 { 0 } else { ((n - 10) / 2 + 1) * MSS }, (n + 1) * MSS);
+            if left.is_none() && hystart.on_ack(cwnd, MSS, &ack) == Step::Leave {
+                left = Some(n);
+            }
+            cwnd += MSS;
+        }
+        assert_eq!(left, Some(23));
     }
 
     #[test]
