@@ -65,7 +65,7 @@ fn who_remembers_the_path_is_done_sooner_and_not_much_later_where_it_has_become_
             .find(|row| row.name.starts_with(name) && !row.name[name.len()..].starts_with('-'));
         row.and_then(|row| row.completion_s).unwrap_or_else(|| panic!("{name}: {transfers:?}"))
     };
-    assert!(seconds("resumed") + 1.0 < seconds("fresh"), "{} {}", seconds("resumed"), seconds("fresh"));
+    assert!(seconds("resumed") * 1.4 < seconds("fresh"), "{} {}", seconds("resumed"), seconds("fresh"));
     let (resumed, fresh) = (seconds("resumed-slower"), seconds("fresh-slower"));
     assert!(resumed < fresh * 1.25, "{resumed} {fresh}");
 }
@@ -73,8 +73,8 @@ fn who_remembers_the_path_is_done_sooner_and_not_much_later_where_it_has_become_
 #[test]
 fn probes_pass_a_full_link_with_a_fair_queue_and_wait_in_a_deep_buffer() {
     let (fair, deep) = (
-        example("rrul.toml", &["duration=10s"]),
-        example("rrul.toml", &["duration=10s", "link.line.queue=1000p"]),
+        example("rrul.toml", &["duration=25s"]),
+        example("rrul.toml", &["duration=25s", "link.line.queue=1000p"]),
     );
     for (probe, least) in [("udp-up-be.0", 300.0), ("ping-up.0", 300.0), ("udp-down-ef.0", 20.0)] {
         let delay = |outcome: &RunOutcome| outcome.flow(probe).latency_mean_ms.unwrap();
