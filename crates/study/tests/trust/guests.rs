@@ -88,6 +88,27 @@ fn a_flow_of_a_kernel_with_large_buffers_stops_when_it_is_told() {
 }
 
 #[test]
+fn cubic_leaves_slow_start_at_the_segment_at_which_linux_does() {
+    // By a train of acknowledgements on the first two paths, by a rise of the round-trip time on the third.
+    for (rate, rtt) in [("10Mbit/s", "30ms"), ("50Mbit/s", "20ms"), ("5Mbit/s", "40ms")] {
+        let scenario = format!(
+            "duration = \"2s\"\n[topology]\nkind = \"dumbbell\"\nrtt = {rtt:?}\nbottleneck = {{ rate = {rate:?} }}\n\
+             [tcp]\nquick_acks = 16\ntick = \"10ms\"\nreceive_buffer = \"16MiB\"\nreceive_ssthresh = \"65535B\"\n\
+             [[flow]]\nname = \"f\"\nfrom = \"left\"\nto = \"right\"\n"
+        );
+        let large = "endpoint = \"guest\"\nsysctl = { \"net.ipv4.tcp_rmem\" = \"4096 33554432 33554432\", \"net.ipv4.tcp_wmem\" = \"4096 33554432 33554432\" }\n";
+        let hosts = ["left.0", "right.0"].map(|name| format!("[[host]]\nname = {name:?}\n{large}")).concat();
+        let Some(linux) = simulate(&format!("{scenario}{hosts}"), None) else { return };
+        let model = simulate(&scenario, None).unwrap();
+        let [model, linux] = [model, linux].map(|outcome| {
+            let left = outcome.flow_samples().into_iter().find_map(|sample| sample.ssthresh_bytes);
+            left.unwrap() / 1448
+        });
+        assert_eq!(model, linux, "{rate} {rtt}");
+    }
+}
+
+#[test]
 fn flows_from_guests_have_the_round_trips_of_their_kernels() {
     let rows = "[[flow]]\nname = \"bulk\"\nfrom = \"g\"\nto = \"h\"\nstop = \"6s\"\n\
                 [[flow]]\nname = \"short\"\nfrom = \"g\"\nto = \"h\"\napp = \"transfer\"\nsize = \"2kB\"\nstart = \"7.01s\"\n\
