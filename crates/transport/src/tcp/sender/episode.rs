@@ -61,9 +61,8 @@ pub(super) struct Recovery {
     pub hold: bool,
     /// The rescue retransmission was sent (RFC 6675): one per recovery.
     pub rescued: bool,
-    /// Without SACK: the first partial acknowledgement has restarted the retransmission timer, and no other does (RFC 6582 section 3.2
-    /// step 3).
-    pub impatient: bool,
+    /// Without SACK: a partial acknowledgement has come, so that a retransmission is always under way (RFC 6582 section 3.2 step 3).
+    pub partial: bool,
 }
 
 impl Episode {
@@ -72,7 +71,7 @@ impl Episode {
 
     /// A recovery begins.
     pub(super) fn recovery(prr: Option<Prr>) -> Episode {
-        Episode::Recovery(Recovery { prr, force: true, hold: false, rescued: false, impatient: false })
+        Episode::Recovery(Recovery { prr, force: true, hold: false, rescued: false, partial: false })
     }
 
     /// Its name in the interface of congestion control.
@@ -136,8 +135,8 @@ impl Episode {
             recovery.hold = on;
         }
     }
-    /// Whether a recovery without SACK has restarted its timer for the last time.
-    pub(super) fn is_impatient(&self) -> bool {
-        matches!(self, Episode::Recovery(Recovery { impatient: true, .. }))
+    /// Whether a recovery without SACK has had a partial acknowledgement.
+    pub(super) fn is_partial(&self) -> bool {
+        matches!(self, Episode::Recovery(Recovery { partial: true, .. }))
     }
 }

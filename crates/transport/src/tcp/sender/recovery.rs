@@ -243,9 +243,9 @@ impl<C: CongestionControl> Sender<C> {
             let event = self.congestion_event(now, trigger);
             self.cc.on_rto(&event);
             self.announce_reduction();
-            // A time-out that ends an impatient recovery is never spurious: a retransmission is always under way
-            // then.
-            let genuine = self.episode.is_impatient();
+            // A time-out that ends a partial recovery is never spurious: a retransmission is always under way then. Linux begins no undo there either
+            // (tcp_enter_loss).
+            let genuine = self.episode.is_partial();
             self.undo = (self.config.undo && !genuine).then(|| Undo::new(self.una, 0));
         }
         let reneged = self.board.front().is_some_and(|sent| sent.flags & Sent::SACKED != 0);
@@ -269,14 +269,19 @@ impl<C: CongestionControl> Sender<C> {
         self.refresh_window();
     }
 
+    /// Whether this recovery has restarted its retransmission timer for the last time.
+    pub(super) fn is_impatient(&self) -> bool {
+        self.config.impatient && self.episode.is_partial()
+    }
+
     /// Restarts the deadlines because data was acknowledged. In a recovery without SACK that is to be [impatient](TcpConfig::impatient), only the first partial
     /// acknowledgement does so (RFC 6582 sections 3.2 and 4). Such a recovery fills one hole per round trip, so a window with many holes ends in a time-out.
     pub(super) fn rearm_unless_impatient(&mut self, now: Timestamp) {
-        if !self.episode.is_impatient() {
+        if !self.is_impatient() {
             self.rearm(now);
         }
         if let Episode::Recovery(recovery) = &mut self.episode {
-            recovery.impatient = self.config.impatient && !self.uses.sack;
+            recovery.partial = !self.uses.sack;
         }
     }
 

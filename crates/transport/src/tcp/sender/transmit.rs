@@ -338,7 +338,7 @@ impl<C: CongestionControl> Sender<C> {
         log.stats.retransmitted_bytes += u64::from(segment.len);
         log.stats.data_segments_sent += 1;
         self.after_sending::<false>(now, log, &segment);
-        if sent.seq == self.una && !self.episode.is_impatient() || !self.timers.alarm.is_set() {
+        if sent.seq == self.una && !self.is_impatient() || !self.timers.alarm.is_set() {
             self.timers.alarm.set(Alarm::Retransmit, self.rtt.deadline(now));
         }
         let event = TcpEvent::Sent { seq: segment.seq, len: segment.len, retransmit: true, probe };
