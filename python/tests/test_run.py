@@ -417,7 +417,7 @@ def test_a_run_whose_directory_has_another_or_is_gone_says_so(scenario: warpline
     assert len(first.flows) == len(again.flows), "the same run"
     scenario.run(seed=99, out=tmp_path / "run", force=True, progress=False)
     for use in (lambda: first.links, lambda: first.recordings, lambda: pickle.dumps(first), lambda: pickle.loads(data)):
-        with pytest.raises(warpline.RunError, match="holds another run by now"):
+        with pytest.raises(warpline.RunError, match="now holds another run"):
             use()
     shutil.rmtree(tmp_path / "run")
     for use in (lambda: first.links, lambda: again.recordings, lambda: pickle.dumps(first), lambda: pickle.loads(data)):

@@ -335,7 +335,7 @@ def test_a_page_takes_the_place_of_no_fifo_directory_or_link(tmp_path: Path, cap
         assert main(["run", file, "--page", str(tmp_path / name)]) == 2
         assert f"there is no directory {(tmp_path / name).parent}" in capsys.readouterr().err
     assert (tmp_path / "fifo").is_fifo() and (tmp_path / "directory").is_dir() and not (tmp_path / "none").exists()
-    assert ran(tmp_path) == [], "it is told before anything runs"
+    assert ran(tmp_path) == [], "nothing has run before the error"
     # What a link leads to is written, and the link stays.
     for name, target in (("link", "file"), ("new", "made.html")):
         (tmp_path / name).symlink_to(target)

@@ -40,7 +40,7 @@ pub enum ResultError {
     #[error("{} does not end in a name; name the run's own directory, such as runs/first", .0.display())]
     NoName(PathBuf),
     /// Another run is in the place of one that was opened.
-    #[error("{} holds another run by now than the one that was opened; open it again, or write each run to a directory of its own", .0.display())]
+    #[error("{} now holds another run, and not the one that was opened; open it again, or write each run to a directory of its own", .0.display())]
     Replaced(PathBuf),
     /// Another run that is still going on writes there.
     #[error("{} is being written by another run; wait for it, or name another directory", .0.display())]

@@ -37,10 +37,10 @@ macro_rules! all_tables {
                 Ok(Tables { $( $name: run.table::<$row>()?, )+ })
             }
 
-            /// The tables that `table` has under each name.
+            /// All tables, each made by `table`, which is called with its name.
             ///
             /// # Errors
-            /// What `table` returns for the first that it has not.
+            /// The first error that `table` returns.
             pub fn each<E>(mut table: impl FnMut(&'static str) -> Result<Table, E>) -> Result<Tables, E> {
                 Ok(Tables { $( $name: table(<$row>::TABLE)?, )+ })
             }

@@ -116,7 +116,7 @@ impl Run {
         Ok(Run { path: directory.to_owned(), summary })
     }
 
-    /// That the directory still holds this run.
+    /// Checks that the directory still holds this run.
     ///
     /// # Errors
     /// If the run is gone, or another has taken its place since this one was opened.

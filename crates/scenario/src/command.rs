@@ -1,4 +1,4 @@
-//! The command that a program runs, or that tells whether one is ready.
+//! A command of a scenario: the one that a program runs, or the one whose success shows that a program is ready.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -122,9 +122,9 @@ pub enum Transport {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum FlowRecordKind {
-    /// Every event of its TCP endpoints, in tcp.parquet: what the time-sequence graph is drawn from. Only ends that are the TCP model have some.
+    /// Every event of its TCP endpoints, in tcp.parquet: what the time-sequence graph is drawn from. Only ends with the TCP model have events.
     Tcp,
-    /// A qlog file, NAME.sqlog, of each end. Only that of the TCP model has events.
+    /// A qlog file, NAME.sqlog, of each end. Only those of ends with the TCP model have events.
     Qlog,
     /// The distribution of the packets' latency, if the TCP model sends or the flow is UDP: its percentiles in the results.
     Latency,

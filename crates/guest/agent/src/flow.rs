@@ -28,8 +28,8 @@ use crate::tcp_info;
 const CHUNK: usize = 256 << 10;
 /// Stack size of a thread for one connection; unused parts take no memory.
 const STACK: usize = 128 << 10;
-/// Bytes of a flow that stops before the run's end which may wait to be sent for the first time: 26 ms at 10 Mbit/s. What waits when it stops is still sent, and a
-/// kernel with large buffers would take seconds for it.
+/// How many bytes may wait to be sent for the first time, where a flow stops before the run's end: 26 ms at 10 Mbit/s. The kernel still sends what waits when the
+/// flow stops, and with large buffers that would take seconds.
 const UNSENT: u32 = 32 << 10;
 /// The head of a request: its own length and that of the response, 8 bytes each.
 const HEAD: u64 = 16;

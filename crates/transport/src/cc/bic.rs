@@ -165,7 +165,7 @@ impl CongestionControl for Bic {
     }
     fn on_rto(&mut self, event: &CongestionEvent) {
         self.take_maximum();
-        // Tahoe's fast retransmit has a loss that shows the maximum.
+        // Tahoe's fast retransmit comes here, too, but a loss has shown the maximum.
         if event.trigger == LossTrigger::Rto {
             self.last_max = 0;
         }

@@ -231,7 +231,7 @@ impl CongestionControl for Cubic {
     }
     fn on_rto(&mut self, event: &CongestionEvent) {
         self.before_reduction();
-        // Tahoe's fast retransmit has a loss that shows the maximum.
+        // Tahoe's fast retransmit comes here, too, but a loss has shown the maximum.
         if event.trigger == LossTrigger::Rto {
             self.blind = true;
             // The next stage starts with K = 0 at its own window (section 4.8).
