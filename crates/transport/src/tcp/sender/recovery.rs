@@ -274,7 +274,7 @@ impl<C: CongestionControl> Sender<C> {
         self.config.impatient && self.episode.is_partial()
     }
 
-    /// Restarts the deadlines because data was acknowledged. In a recovery without SACK that is to be [impatient](TcpConfig::impatient), only the first partial
+    /// Restarts the deadlines because data was acknowledged. In a recovery without SACK that is to be [impatient](super::super::TcpConfig::impatient), only the first partial
     /// acknowledgement does so (RFC 6582 sections 3.2 and 4). Such a recovery fills one hole per round trip, so a window with many holes ends in a time-out.
     pub(super) fn rearm_unless_impatient(&mut self, now: Timestamp) {
         if !self.is_impatient() {
