@@ -47,7 +47,7 @@ use super::round::Round;
 use super::rtt_range::Range;
 use super::slow_start::SlowStartParams;
 use super::train::Train;
-use super::vegas::{VegasParams, VegasRule};
+use super::vegas::{VegasEstimate, VegasParams, VegasRule};
 use super::window::{MAX_WINDOW, Window, within};
 use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent, MssChange, Phase};
 
@@ -208,6 +208,7 @@ impl BuiltIn for Nice {
             beta: params.beta,
             gamma: params.gamma,
             min_samples: 1,
+            estimate: VegasEstimate::Exact,
             ..VegasParams::default()
         };
         let mut window = Window::new(config, &params.slow_start);

@@ -6,8 +6,8 @@
 //!
 //! [`VegasParams::estimate`] and [`VegasParams::decrease`] give the paper's rules in place of the kernel's.
 //!
-//! Departures: Diff is compared exactly, not rounded down to whole segments as in Linux, nor to the nearest one as in
-//! ns-2. Rounds are counted by delivered bytes. The defaults are the kernel's (2, 4, 1). As in Linux, sending with
+//! Departures: The paper's Diff is compared exactly, and not rounded to the nearest segment as in ns-2. Rounds are
+//! counted by delivered bytes. The defaults are the kernel's (2, 4, 1). As in Linux, sending with
 //! nothing in flight begins with a new base RTT. After a time-out alone, when Linux counts nothing as in flight
 //! either, the base RTT stays, as in the paper: the path is still the same.
 
@@ -23,9 +23,12 @@ use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent, Ms
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Words)]
 #[non_exhaustive]
 pub enum VegasEstimate {
-    /// `cwnd * (rtt - base) / base`, as in Linux: beyond what waits once the queue is longer than the pipe.
+    /// `cwnd * (rtt - base) / base` in whole segments, rounded down, as in Linux: with the default `beta`, the window shrinks
+    /// from five segments on. It is beyond what waits once the queue is longer than the pipe.
     #[default]
     Linux,
+    /// The same with its fraction: with the default `beta`, the window shrinks as soon as it is above four segments.
+    Exact,
     /// `cwnd * (rtt - base) / rtt`, the paper's (Expected - Actual) * BaseRTT.
     Paper,
 }
@@ -137,15 +140,17 @@ impl VegasRule {
         if judged {
             let base = u128::from(self.base_rtt.as_nanos());
             let rtt = u128::from(self.round_rtt.as_nanos()).max(base);
-            let cwnd = u128::from(window.cwnd);
+            // What is computed with: the kernel's windows are numbers of segments, and it divides whole numbers.
+            let unit = if self.estimate == VegasEstimate::Linux { window.mss } else { 1 };
+            let cwnd = u128::from(window.cwnd / unit);
             // Diff in bytes: what the connection itself holds in the queue.
             let divisor = if self.estimate == VegasEstimate::Paper { rtt } else { base };
-            let diff = (cwnd * (rtt - base) / divisor) as f64;
+            let diff = (cwnd * (rtt - base) / divisor) as f64 * unit as f64;
             let mss = window.mss as f64;
             if window.in_slow_start() {
                 if diff > f64::from(self.gamma) * mss {
                     // Down to the rate that got through, plus a segment against rounding.
-                    let actual = (cwnd * base / rtt) as u64 + window.mss;
+                    let actual = (cwnd * base / rtt) as u64 * unit + window.mss;
                     window.cwnd = window.cwnd.min(actual).max(floor.min(window.cwnd));
                     window.ssthresh = window.ssthresh.min(window.cwnd.max(floor));
                 }
@@ -298,8 +303,8 @@ mod tests {
 
     #[test]
     fn diff_decides_once_per_round_trip() {
-        // Diff = 20 * (rtt - 100) / 100 segments: 109 ms is 1.8 (grow), 115 ms is 3 (stay), 125 ms is 5 (shrink).
-        for (rtt, then) in [(109, 21_000), (115, 20_000), (125, 19_000)] {
+        // Diff = 20 * (rtt - 100) / 100 segments: 109 ms is 1.8 (grow), 115 ms is 3, 124 ms is 4.8, which counts as 4 (stay), 125 ms is 5 (shrink).
+        for (rtt, then) in [(109, 21_000), (115, 20_000), (124, 20_000), (125, 19_000)] {
             let (mut vegas, mut feeder) = avoiding();
             let at = vegas.cwnd();
             // A round is judged by the acknowledgement that begins the next.
@@ -313,11 +318,29 @@ mod tests {
     }
 
     #[test]
+    fn only_the_exact_estimate_counts_a_part_of_a_segment() {
+        // Diff is 4.8 segments.
+        for (estimate, then) in [(VegasEstimate::Linux, 20_000), (VegasEstimate::Exact, 19_000)] {
+            let mut cfg = config(20);
+            cfg.initial_ssthresh = 20_000;
+            let mut vegas = Vegas::new(&VegasParams { estimate, ..VegasParams::default() }, &cfg);
+            let mut feeder = Feeder::default();
+            feeder.round(&mut vegas, 100);
+            feeder.round(&mut vegas, 124);
+            vegas.window.cwnd = 20_000;
+            feeder.round(&mut vegas, 124);
+            assert_eq!(vegas.cwnd(), then, "{estimate:?}");
+        }
+    }
+
+    #[test]
     fn the_paper_counts_what_waits_and_gives_up_a_quarter() {
         // RTT twice the base: 10 of the 20 segments wait, which Linux counts as 20.
-        for (estimate, beta, then) in
-            [(VegasEstimate::Paper, 12.0, 20_000), (VegasEstimate::Linux, 12.0, 19_000)]
-        {
+        for (estimate, beta, then) in [
+            (VegasEstimate::Paper, 12.0, 20_000),
+            (VegasEstimate::Exact, 12.0, 19_000),
+            (VegasEstimate::Linux, 12.0, 19_000),
+        ] {
             let mut cfg = config(20);
             cfg.initial_ssthresh = 20_000;
             let params = VegasParams { alpha: 1.0, beta, estimate, decrease: 0.75, ..VegasParams::default() };
@@ -344,7 +367,7 @@ mod tests {
         // 20..40 segments and 130 ms: Diff is above gamma, and the window falls to cwnd * 100 / 130 plus one.
         let before = vegas.cwnd();
         feeder.round(&mut vegas, 130);
-        assert_eq!(vegas.cwnd(), before * 100 / 130 + 1000);
+        assert_eq!(vegas.cwnd(), before / 1000 * 100 / 130 * 1000 + 1000);
         assert!(!vegas.window.in_slow_start());
     }
 
