@@ -218,7 +218,7 @@ fn losses(count: u64) -> String {
     format!("loss = {{ kind = \"list\", packets = [{}] }}", lost.join(", "))
 }
 
-/// A small version of repro/network-simulation-cradle/grid.py: equal paths that lose the same packets.
+/// A small version of `warpline study agreement`: equal paths that lose the same packets.
 #[test]
 fn the_model_has_the_goodput_of_linux() {
     for (seconds, loss) in [(150, losses(60_000)), (40, String::new())] {
