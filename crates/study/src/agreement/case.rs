@@ -106,6 +106,11 @@ pub trait Case: fmt::Debug + Send + Sync {
     /// About how many packets a run has, to tell long runs from short ones.
     fn packets(&self, size: Size) -> f64;
 
+    /// Whether models send the traffic of Linux's runs, too. Then another build of the program may change them.
+    fn has_traffic_of_models(&self) -> bool {
+        false
+    }
+
     /// The scenario for a stack, as TOML.
     fn scenario(&self, stack: Stack, size: Size) -> String;
 

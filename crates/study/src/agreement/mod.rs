@@ -154,9 +154,11 @@ impl Job<'_> {
 
     /// What runs it, with its version: the name of the directory in which results are kept.
     fn ran_by(&self, plan: &Plan) -> String {
+        let program = format!("warpline-{}", plan.program);
         match self.stack {
+            Stack::Linux if self.case.has_traffic_of_models() => format!("{}-{program}", plan.kernel_build),
             Stack::Linux => plan.kernel_build.clone(),
-            Stack::Model => format!("warpline-{}", plan.program),
+            Stack::Model => program,
         }
     }
 

@@ -191,6 +191,10 @@ impl Case for Queue {
         self.seconds(size.quick) * self.path.packets_per_s() * f64::from(size.seeds)
     }
 
+    fn has_traffic_of_models(&self) -> bool {
+        true
+    }
+
     fn scenario(&self, stack: Stack, size: Size) -> String {
         let seconds = self.seconds(size.quick);
         let quarter = f64::from(self.path.rtt_ms) / 4.0;

@@ -39,12 +39,12 @@ fn keep(plan: &Plan, (name, text): &(String, String), paths: &[Figures]) {
     let hash = Scenario::from_toml(name, text, &[]).unwrap().scenario_hash();
     let measured = |[goodput_bps, queue_delay_ms, retransmitted]: &Figures| serde_json::json!({ "goodput": goodput_bps, "queue_delay": queue_delay_ms, "retransmitted": retransmitted });
     let paths: Vec<_> = paths.iter().map(measured).collect();
-    write(plan, name, &hash, &paths);
+    let ran = if name.ends_with("-linux") { plan.kernel_build.as_str() } else { "warpline-0-test" };
+    write(plan, ran, name, &hash, &paths);
 }
 
-/// Writes a file with the results of a scenario's paths.
-fn write(plan: &Plan, name: &str, hash: &str, paths: &[serde_json::Value]) {
-    let ran = if name.ends_with("-linux") { plan.kernel_build.as_str() } else { "warpline-0-test" };
+/// Writes a file with the results of a scenario's paths, as run by these builds.
+fn write(plan: &Plan, ran: &str, name: &str, hash: &str, paths: &[serde_json::Value]) {
     let kept = serde_json::json!({ "scenario_hash": hash, "paths": paths });
     let digits: String = hash.trim_start_matches("sha256:").chars().take(16).collect();
     fs::create_dir_all(plan.kept.join(ran)).unwrap();
@@ -113,7 +113,8 @@ fn the_figures_of_a_queue_are_those_of_its_traffic() {
     let hash = Scenario::from_toml(&linux.0, &linux.1, &[]).unwrap().scenario_hash();
     let path =
         serde_json::json!({ "goodput": 9.5e6, "queue_delay": 5.0, "retransmitted": 0.01, "share": 0.5 });
-    write(&plan, &linux.0, &hash, &[path.clone(), path]);
+    // The traffic before Linux's queue is the model's.
+    write(&plan, "linux-6.1.0-0123456789ab-warpline-0-test", &linux.0, &hash, &[path.clone(), path]);
     let figures = agree(&plan, &|_| Control::Continue).unwrap().rows.remove(0).figures;
     let model: Vec<f64> = figures.iter().map(|figure| figure.model.mean).collect();
     let [goodput, delay, retransmitted, share] = model[..] else { panic!("{model:?}") };
@@ -121,6 +122,14 @@ fn the_figures_of_a_queue_are_those_of_its_traffic() {
     // CAKE serves a sparse flow first, and each host alike: by flows, the share would be a quarter. One flow alone does not fill half of this path.
     assert!((0.0..2.0).contains(&delay) && (0.0..0.05).contains(&retransmitted), "{delay} {retransmitted}");
     assert!((share - 0.5).abs() < 0.1, "{share}");
+    // So another build of the program has neither.
+    let there = AtomicUsize::new(usize::MAX);
+    let stopped = agree(&Plan { program: "0-other".to_owned(), ..plan }, &|advance| {
+        there.store(advance.done, Ordering::Relaxed);
+        Control::Stop
+    });
+    assert!(matches!(stopped, Err(AgreementError::Stopped)));
+    assert_eq!(there.into_inner(), 0);
 }
 
 #[test]
