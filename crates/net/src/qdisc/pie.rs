@@ -5,12 +5,13 @@
 //! * Every `update` the probability moves by alpha times the distance of the delay from its target and beta times its change (4.2), the less
 //!   the smaller it is (the scaling of 4.2), by 2 % at most once it is 10 % or more (5.5), and decays where the queue is empty.
 //! * Nothing is dropped in the first `max_burst` of congestion (4.4), while the delay is below half of the target and the probability below a
-//!   fifth, or where no more than two full packets wait (4.1).
+//!   fifth, or where less than two full packets wait (4.1).
 //! * Drops are spaced: not before the probabilities since the last one come to 0.85, and certainly when they come to 8.5 (5.4).
 //! * ECN-capable packets are marked while the probability is low (5.1).
 //!
-//! Departures: the updates that are due are made when a packet comes or leaves, as nothing changes between; PIE is always active, and not only
-//! while a third of the buffer is in use (5.3), as in Linux.
+//! Departures: the updates that are due are made when a packet comes or leaves, as nothing changes between. As in Linux (`sch_pie.c`), PIE is always
+//! active, and not only while a third of the buffer is in use (5.3); two full packets are enough for a drop, where the RFC wants more (4.1); the delay
+//! that prevents drops is the present one, and not that of the last update (4.1); and a packet that leaves the queue empty counts as not delayed.
 
 use warpline_core::parameter::{Parameters, Words};
 use warpline_core::record::DropReason;
@@ -29,7 +30,7 @@ const MOST_UPDATES: u64 = 2000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Words)]
 #[non_exhaustive]
 pub enum PieDelay {
-    /// By how long the packet that left last had waited.
+    /// By how long the packet that left last had waited: not at all if it left the queue empty.
     #[default]
     Timestamps,
     /// By the bytes that wait and the rate at which bytes leave (RFC 8033 section 5.2).
@@ -81,7 +82,7 @@ struct Departures {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PieLaw {
     params: PieParams,
-    /// Nothing is dropped early while no more bytes wait.
+    /// Nothing is dropped early while fewer bytes wait.
     spared: u64,
 }
 
@@ -170,8 +171,8 @@ impl PieControl {
 
     /// Whether the arriving packet is to be dropped or marked (4.1, 5.4).
     fn is_chosen(&mut self, law: &PieLaw, bytes: u64, stream: &mut Stream) -> bool {
-        let quiet = self.last_delay < law.params.target / 2 && self.probability < 0.2;
-        if !self.burst_left.is_zero() || quiet || bytes <= law.spared {
+        let quiet = self.delay(law, bytes) < law.params.target / 2 && self.probability < 0.2;
+        if !self.burst_left.is_zero() || quiet || bytes < law.spared {
             return false;
         }
         if law.params.derandomize {
@@ -210,7 +211,7 @@ impl PieControl {
 
     /// A packet has left, and so many bytes are left.
     pub(crate) fn left(&mut self, law: &PieLaw, now: Timestamp, packet: &Queued, bytes: u64) {
-        self.sojourn = now.saturating_since(packet.arrived);
+        self.sojourn = if bytes == 0 { TimeDelta::ZERO } else { now.saturating_since(packet.arrived) };
         if law.params.delay == PieDelay::DepartureRate {
             self.measure(now, packet.size, bytes);
         }
@@ -389,7 +390,7 @@ mod tests {
             }
             // A drop is due for certain.
             (queue.control.probability, queue.control.accumulated) = (probability, 8.5);
-            (queue.control.last_delay, queue.control.burst_left) =
+            (queue.control.sojourn, queue.control.burst_left) =
                 (TimeDelta::from_millis(15), TimeDelta::ZERO);
             queue.enqueue(Timestamp::ZERO, Queued { ecn, ..packet(10, 1000) }, &mut Dropped::default())
         };
@@ -410,7 +411,7 @@ mod tests {
             for slot in 0..10 {
                 queue.fifo.push(packet(slot, 1000));
             }
-            (queue.control.probability, queue.control.last_delay) = (0.05, TimeDelta::from_millis(15));
+            (queue.control.probability, queue.control.sojourn) = (0.05, TimeDelta::from_millis(15));
             queue.control.burst_left = TimeDelta::ZERO;
             let (mut gaps, mut last) = (Vec::new(), 0u32);
             for n in 1..200_000u32 {
@@ -426,6 +427,29 @@ mod tests {
         assert!(spaced.iter().all(|gap| (17..=171).contains(gap)), "{:?}", spaced.iter().max());
         let drawn = gaps(false);
         assert!(drawn.iter().any(|gap| *gap < 17) && drawn.len() > spaced.len());
+    }
+
+    #[test]
+    fn two_full_packets_are_enough_for_a_drop_unless_the_last_packet_waited_little() {
+        let offer = |waiting: u32, sojourn: TimeDelta| {
+            let mut queue = pie(PieParams::default());
+            for slot in 0..waiting {
+                queue.fifo.push(packet(slot, 1500));
+            }
+            // A drop is due for certain.
+            (queue.control.probability, queue.control.accumulated) = (0.1, 8.5);
+            (queue.control.sojourn, queue.control.burst_left) = (sojourn, TimeDelta::ZERO);
+            queue.enqueue(Timestamp::ZERO, packet(10, 1500), &mut Dropped::default())
+        };
+        let (long, short) = (TimeDelta::from_millis(15), TimeDelta::from_millis(7));
+        assert_eq!(offer(1, long), Verdict::Queued);
+        assert_eq!(offer(2, long), Verdict::Dropped(DropReason::Aqm));
+        assert_eq!(offer(2, short), Verdict::Queued);
+        // What leaves an empty queue was not delayed, however long it waited.
+        let mut queue = pie(PieParams::default());
+        queue.fifo.push(Queued { arrived: Timestamp::ZERO, ..packet(0, 1500) });
+        assert!(queue.dequeue(Timestamp::from_millis(20), &mut Dropped::default()).is_some());
+        assert_eq!(queue.control.sojourn, TimeDelta::ZERO);
     }
 
     #[test]
