@@ -390,8 +390,7 @@ mod tests {
             }
             // A drop is due for certain.
             (queue.control.probability, queue.control.accumulated) = (probability, 8.5);
-            (queue.control.sojourn, queue.control.burst_left) =
-                (TimeDelta::from_millis(15), TimeDelta::ZERO);
+            (queue.control.sojourn, queue.control.burst_left) = (TimeDelta::from_millis(15), TimeDelta::ZERO);
             queue.enqueue(Timestamp::ZERO, Queued { ecn, ..packet(10, 1000) }, &mut Dropped::default())
         };
         let dropped = Verdict::Dropped(DropReason::Aqm);
