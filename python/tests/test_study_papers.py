@@ -76,16 +76,6 @@ def test_the_log_of_another_seed_replaces_the_one_that_is_there(tmp_path: Path, 
         assert f" TCP_MISS/200 {seed} GET " in path.read_text()
 
 
-def test_the_grid_has_the_tcps_of_the_figures(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(REPRO / "network-simulation-cradle"))
-    grid, stacks = importlib.import_module("grid"), importlib.import_module("stacks")
-    monkeypatch.setitem(stacks.LINUX_LIKE, "quick_acks", 7)
-    monkeypatch.setitem(stacks.MODEL_CC, "westwood", {"kind": "westwood", "tick": "7ms"})
-    linux, model = grid.scenario(2e6, 0.02, 0.01, ["westwood"], 1, 30.0, 30.0).to_dict()["flow"]
-    assert "tcp" not in linux
-    assert (model["tcp"]["quick_acks"], model["cc"]["tick"]) == (7, "7ms")
-
-
 def claims_of(name: str, words: str) -> tuple[list[study.Claim], study.Results]:
     """The claims of a figure whose text has these words, and the results that are kept of it."""
     ((declared, (figure,)),) = _registry.find([name], REPRO)
