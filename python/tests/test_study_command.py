@@ -157,7 +157,6 @@ def test_the_command_runs_judges_and_lists(tmp_path: Path, capsys: pytest.Captur
         (["reproduce", "paper/lime"], "is it line?"),
         (["reproduce"], "--list"),
         (["reproduce", "--list", "paper/lime"], "is it line?"),
-        (["run", "mine.py", "--only", "x=1", "--only", "x=2"], "--only x=...: named twice"),
         (["run", "mine.py", "--dask", "localhost:1", "--jobs", "2"], "--jobs is for this machine"),
         (["reproduce", "paper", "--all"], "one of the two"),
         (["run", "nowhere.py"], "cannot be read"),
@@ -440,6 +439,14 @@ def test_some_points_are_run_and_the_others_keep_what_they_have(tmp_path: Path, 
         assert main(["run", file, "--only", word]) == 2
         assert told in capsys.readouterr().err
     assert ran(tmp_path) == []
+
+
+def test_an_axis_may_be_named_again_for_a_value_that_has_a_comma(tmp_path: Path) -> None:
+    text = PURE.replace("x=[1, 2, 3]", "cc=['reno', 'vegas(1,3)', 'vegas(0,0)'], x=[1]")
+    chosen = ["--only", "cc=vegas(1,3)", "--only", "cc=vegas(0,0)"]
+    # Its claims read other points, too.
+    assert main(["run", str(declare(tmp_path, text)), "--jobs", "1", *chosen]) == 1
+    assert sorted(ran(tmp_path)) == ["1 1", "1 1", "1 2", "1 2"]
 
 
 def test_a_value_of_an_axis_and_a_heading_may_have_an_equals_sign(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -66,7 +66,7 @@ def _parser() -> argparse.ArgumentParser:
         made.add_argument("--quick", action="store_true", help="the small form of each figure, whose results are kept apart")
         made.add_argument("--force", action="store_true", help="run again what has run")
         made.add_argument("--keep", action="store_true", help="take results that other builds of Warpline made")
-        made.add_argument("--only", action="append", default=[], metavar="AXIS=VALUE,...", help="only the points with these values of an axis; once for each axis")
+        made.add_argument("--only", action="append", default=[], metavar="AXIS=VALUE,...", help="only the points with these values of an axis; again for other axes, and for values that have a comma")
         made.add_argument("--jobs", type=_positive, metavar="N", help=f"how many runs at a time (default: one per CPU, and up to {AT_ONCE} in dilated time)")
         made.add_argument("--dask", metavar="ADDRESS", help="run on a Dask cluster, by the address of its scheduler (tcp://host:8786)")
         made.add_argument("--page", type=Path, metavar="FILE", help="write the progress as a page that refreshes itself")
@@ -202,12 +202,12 @@ def _import(options: argparse.Namespace) -> int:
 
 
 def _only(chosen: Sequence[str]) -> dict[str, list[Scalar]]:
-    """The values of the axes that are to be run."""
-    pairs = [_pair("--only", "AXIS=VALUE", word) for word in chosen]
-    twice = next((axis for place, (axis, _) in enumerate(pairs) if axis in dict(pairs[:place])), None)
-    if twice is not None:
-        raise StudyError(f"--only {twice}=...: named twice; write all values of an axis in one, with commas between them")
-    return {axis: _values(words) for axis, words in pairs}
+    """The values of the axes that are to be run. An axis that is named again has these values, too."""
+    values: dict[str, list[Scalar]] = {}
+    for word in chosen:
+        axis, words = _pair("--only", "AXIS=VALUE", word)
+        values.setdefault(axis, []).extend(_values(words))
+    return values
 
 
 def _values(words: str) -> list[Scalar]:
