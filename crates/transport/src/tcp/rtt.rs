@@ -40,8 +40,8 @@ pub struct Rtt {
     min_rto: u64,
 }
 
-/// How much longer short timers wait at least, in nanoseconds.
-const LEAST_WAIT: u64 = 2_000_000;
+/// How many ticks longer short timers wait.
+const LEAST_TICKS: u64 = 2;
 /// No phase.
 const NO_HEARTBEAT: u64 = u64::MAX;
 
@@ -199,16 +199,14 @@ impl Rtt {
         }
     }
     /// When a timer that is set now for the near future expires: at `at`, or with a tick. It is set for whole ticks from the beginning of the
-    /// present one, and for 2 ms more (Linux tcp_rack_mark_lost, TCP_TIMEOUT_MIN_US).
+    /// present one, and for two more (Linux 6.1 tcp_rack_mark_lost, TCP_TIMEOUT_MIN; from 6.7 on 2 ms more).
     pub(super) fn tick_after(&self, now: Timestamp, at: Timestamp) -> Timestamp {
         if self.granularity == 0 || !at.is_set() {
             return at;
         }
         let (tick, now) = (self.granularity, now.as_nanos());
-        let ticks = (at.as_nanos().saturating_sub(now) + LEAST_WAIT).div_ceil(tick);
-        // Linux's may come a tick too early; then nothing is lost yet, and it is set again.
-        let end = (now / tick + ticks) * tick;
-        Timestamp::from_nanos(if end < at.as_nanos() { end + tick } else { end })
+        let ticks = at.as_nanos().saturating_sub(now).div_ceil(tick) + LEAST_TICKS;
+        Timestamp::from_nanos((now / tick + ticks) * tick)
     }
     #[cold]
     fn beat(&self, now: Timestamp, phase: u64) -> Timestamp {
