@@ -5,7 +5,7 @@
 //! * Every `update` the probability moves by alpha times the distance of the delay from its target and beta times its change (4.2), the less
 //!   the smaller it is (the scaling of 4.2), by 2 % at most once it is 10 % or more (5.5), and decays where the queue is empty.
 //! * Nothing is dropped in the first `max_burst` of congestion (4.4), while the delay is below half of the target and the probability below a
-//!   fifth, or where less than two full packets wait (4.1).
+//!   fifth, or where fewer than two full packets wait (4.1).
 //! * Drops are spaced: not before the probabilities since the last one come to 0.85, and certainly when they come to 8.5 (5.4).
 //! * ECN-capable packets are marked while the probability is low (5.1).
 //!

@@ -53,8 +53,8 @@ const KINDS: &[Kind] = &[
         model: "red:limit=360kB,min_threshold=30kB,max_threshold=90kB,max_probability=0.02,weight=0.015625,mean_packet=1514B,gentle=false",
         shapes: false,
     },
-    // Linux's timer goes by ticks of 10 ms, which makes 20 ms of the 15 that both have by default.
-    Kind { name: "pie", linux: "pie", model: "pie:update=20ms", shapes: false },
+    // Linux's timer for the default of 15 ms is set for two ticks of 10 ms, and goes off a tick later.
+    Kind { name: "pie", linux: "pie", model: "pie:update=30ms", shapes: false },
     Kind { name: "codel", linux: "codel", model: "codel", shapes: false },
     Kind { name: "fq_codel", linux: "fq_codel", model: "fq_codel", shapes: false },
     Kind { name: "sfq", linux: "sfq", model: "sfq", shapes: false },

@@ -23,11 +23,11 @@ use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent, Ms
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Words)]
 #[non_exhaustive]
 pub enum VegasEstimate {
-    /// `cwnd * (rtt - base) / base` in whole segments, rounded down, as in Linux: with the default `beta`, the window shrinks
-    /// from five segments on. It is beyond what waits once the queue is longer than the pipe.
+    /// `cwnd * (rtt - base) / base` in whole segments, rounded down, as in Linux: with a `beta` of 4, the window shrinks from
+    /// five segments on. This is more than what waits, and far more where the queue is longer than the pipe.
     #[default]
     Linux,
-    /// The same with its fraction: with the default `beta`, the window shrinks as soon as it is above four segments.
+    /// `cwnd * (rtt - base) / base` with its fraction: with a `beta` of 4, the window shrinks above four segments.
     Exact,
     /// `cwnd * (rtt - base) / rtt`, the paper's (Expected - Actual) * BaseRTT.
     Paper,
@@ -140,7 +140,7 @@ impl VegasRule {
         if judged {
             let base = u128::from(self.base_rtt.as_nanos());
             let rtt = u128::from(self.round_rtt.as_nanos()).max(base);
-            // What is computed with: the kernel's windows are numbers of segments, and it divides whole numbers.
+            // The unit of what is divided: the kernel's windows are numbers of segments, and it divides whole numbers.
             let unit = if self.estimate == VegasEstimate::Linux { window.mss } else { 1 };
             let cwnd = u128::from(window.cwnd / unit);
             // Diff in bytes: what the connection itself holds in the queue.
@@ -292,10 +292,10 @@ mod tests {
     use super::*;
 
     /// A Vegas in congestion avoidance at 20 segments whose base RTT is 100 ms.
-    fn avoiding() -> (Vegas, Feeder) {
+    fn avoiding(params: &VegasParams) -> (Vegas, Feeder) {
         let mut cfg = config(20);
         cfg.initial_ssthresh = 20_000;
-        let mut vegas = Vegas::new(&VegasParams::default(), &cfg);
+        let mut vegas = Vegas::new(params, &cfg);
         let mut feeder = Feeder::default();
         feeder.round(&mut vegas, 100);
         (vegas, feeder)
@@ -305,7 +305,7 @@ mod tests {
     fn diff_decides_once_per_round_trip() {
         // Diff = 20 * (rtt - 100) / 100 segments: 109 ms is 1.8 (grow), 115 ms is 3, 124 ms is 4.8, which counts as 4 (stay), 125 ms is 5 (shrink).
         for (rtt, then) in [(109, 21_000), (115, 20_000), (124, 20_000), (125, 19_000)] {
-            let (mut vegas, mut feeder) = avoiding();
+            let (mut vegas, mut feeder) = avoiding(&VegasParams::default());
             let at = vegas.cwnd();
             // A round is judged by the acknowledgement that begins the next.
             feeder.round(&mut vegas, rtt);
@@ -321,11 +321,7 @@ mod tests {
     fn only_the_exact_estimate_counts_a_part_of_a_segment() {
         // Diff is 4.8 segments.
         for (estimate, then) in [(VegasEstimate::Linux, 20_000), (VegasEstimate::Exact, 19_000)] {
-            let mut cfg = config(20);
-            cfg.initial_ssthresh = 20_000;
-            let mut vegas = Vegas::new(&VegasParams { estimate, ..VegasParams::default() }, &cfg);
-            let mut feeder = Feeder::default();
-            feeder.round(&mut vegas, 100);
+            let (mut vegas, mut feeder) = avoiding(&VegasParams { estimate, ..VegasParams::default() });
             feeder.round(&mut vegas, 124);
             vegas.window.cwnd = 20_000;
             feeder.round(&mut vegas, 124);
@@ -341,12 +337,8 @@ mod tests {
             (VegasEstimate::Exact, 12.0, 19_000),
             (VegasEstimate::Linux, 12.0, 19_000),
         ] {
-            let mut cfg = config(20);
-            cfg.initial_ssthresh = 20_000;
             let params = VegasParams { alpha: 1.0, beta, estimate, decrease: 0.75, ..VegasParams::default() };
-            let mut vegas = Vegas::new(&params, &cfg);
-            let mut feeder = Feeder::default();
-            feeder.round(&mut vegas, 100);
+            let (mut vegas, mut feeder) = avoiding(&params);
             feeder.round(&mut vegas, 200);
             vegas.window.cwnd = 20_000;
             feeder.round(&mut vegas, 200);
@@ -375,7 +367,7 @@ mod tests {
     fn what_is_sent_with_nothing_in_flight_begins_with_a_new_base_rtt() {
         // The path has become longer by half. Against the old base RTT of 100 ms the window would shrink.
         for (in_flight, then) in [(1, 19_000), (0, 21_000)] {
-            let (mut vegas, mut feeder) = avoiding();
+            let (mut vegas, mut feeder) = avoiding(&VegasParams::default());
             let idle = AckSample {
                 in_flight,
                 delivered: feeder.mark(),
@@ -394,7 +386,7 @@ mod tests {
 
     #[test]
     fn losses_are_renos() {
-        let (mut vegas, _) = avoiding();
+        let (mut vegas, _) = avoiding(&VegasParams::default());
         let before = vegas.cwnd();
         vegas.on_congestion_event(&event(1, 0));
         assert_eq!(vegas.cwnd(), before / 2);

@@ -40,8 +40,8 @@ pub struct Rtt {
     min_rto: u64,
 }
 
-/// How many ticks longer short timers wait.
-const LEAST_TICKS: u64 = 2;
+/// How much longer short timers wait at least, in nanoseconds.
+const LEAST_WAIT: u64 = 2_000_000;
 /// No phase.
 const NO_HEARTBEAT: u64 = u64::MAX;
 
@@ -199,13 +199,14 @@ impl Rtt {
         }
     }
     /// When a timer that is set now for the near future expires: at `at`, or with a tick. It is set for whole ticks from the beginning of the
-    /// present one, and for two more (Linux 6.1 tcp_rack_mark_lost, TCP_TIMEOUT_MIN; from 6.7 on 2 ms more).
+    /// present one, after 2 ms more (Linux tcp_rack_mark_lost, TCP_TIMEOUT_MIN_US), and goes off a tick later, so that it is never early (kernel/time/timer.c,
+    /// calc_index).
     pub(super) fn tick_after(&self, now: Timestamp, at: Timestamp) -> Timestamp {
         if self.granularity == 0 || !at.is_set() {
             return at;
         }
         let (tick, now) = (self.granularity, now.as_nanos());
-        let ticks = at.as_nanos().saturating_sub(now).div_ceil(tick) + LEAST_TICKS;
+        let ticks = (at.as_nanos().saturating_sub(now) + LEAST_WAIT).div_ceil(tick) + 1;
         Timestamp::from_nanos((now / tick + ticks) * tick)
     }
     #[cold]
