@@ -346,12 +346,33 @@ def test_one_run_is_told_as_one(tmp_path: Path, capsys: pytest.CaptureFixture[st
     one = PURE.replace("x=[1, 2, 3]", "x=[1]").replace("seeds=2", "seeds=1")
     assert main(["run", str(declare(tmp_path, one)), "--jobs", "1"]) == 1
     assert main(["run", str(declare(tmp_path, one.replace("x=[1]", "x=[2]"))), "--jobs", "1"]) == 1
-    assert "  1 run of what is not declared any more: kept, and not judged\n" in capsys.readouterr().out
+    assert "  1 run of what is not declared any more: kept, and not judged (`warpline study prune` drops them)\n" in capsys.readouterr().out
     assert main(["judge", str(declare(tmp_path, one.replace("x=[1]", "x=[1, 3]")))]) == 1
     assert "1 of 2 points lack runs; there is 1 run so far" in capsys.readouterr().out
     broken = one.replace("x=[1]", "x=[4]").replace("return {", "1 / 0\n        return {")
     assert main(["run", str(declare(tmp_path, broken)), "--jobs", "1"]) == 1
     assert "; 1 run failed\n" in capsys.readouterr().out
+
+
+def test_runs_that_are_not_declared_any_more_can_be_dropped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = str(declare(tmp_path))
+    assert main(["prune", file]) == 0
+    assert capsys.readouterr().out.endswith(": 0 runs dropped\n") and not (tmp_path / "results").exists(), "nothing has run"
+    assert main(["run", file, "--jobs", "1"]) == 0 == main(["prune", file])
+    assert capsys.readouterr().out.endswith(": 0 runs dropped\n")
+    declare(tmp_path, PURE.replace("x=[1, 2, 3]", "x=[3, 4]"))
+    assert main(["prune", file]) == 0
+    assert capsys.readouterr().out.endswith(": 4 runs dropped\n")
+    # What is left counts.
+    ran(tmp_path)
+    main(["run", file, "--jobs", "1"])
+    said = capsys.readouterr().out
+    assert sorted(ran(tmp_path)) == ["4 1", "4 2"] and "declared any more" not in said
+    # Another model has other runs.
+    declare(tmp_path, PURE.replace("% 3", "% 2"))
+    assert main(["prune", file]) == 2
+    said = capsys.readouterr().err
+    assert "none of the 4 runs that are kept is declared" in said and said.endswith(f"to drop them all, delete {tmp_path / 'results/line.parquet'}\n")
 
 
 def test_a_picture_that_raises_an_error_hides_no_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

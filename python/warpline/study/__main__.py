@@ -83,6 +83,9 @@ def _parser() -> argparse.ArgumentParser:
     look.add_argument("names", nargs="*", metavar="NAME", help=f"{NAMES}; all papers by default")
     look.add_argument("--quick", action="store_true", help="the results of the quick form")
     look.add_argument("--draw", action="store_true", help="write the table and the picture of the results that are there, too")
+    less = command("prune", "Drop the results of runs that are not declared any more", _prune)
+    less.add_argument("names", nargs="+", metavar="NAME", help=NAMES)
+    less.add_argument("--quick", action="store_true", help="of the quick form")
     take = command("import", "Take over mean values that another program has measured of the same scenarios", _import)
     take.add_argument("name", metavar="NAME", help="PAPER/FIGURE, or FILE.py:FIGURE")
     take.add_argument("table", type=Path, metavar="FILE.csv", help="a row for each point and line; columns half_width_95 and seeds")
@@ -187,6 +190,14 @@ def _judge(options: argparse.Namespace) -> int:
                     print(f"  {', '.join(_near(path) for path in files)}")
             all_good &= one.good
     return SUCCESS if all_good else DIFFERS
+
+
+def _prune(options: argparse.Namespace) -> int:
+    for declared, figures in _registry.find(options.names, options.repro):
+        for figure in figures:
+            study = declared.study(figure, quick=options.quick)
+            print(f"{study.name}: {runs(study.prune())} dropped")
+    return SUCCESS
 
 
 def _import(options: argparse.Namespace) -> int:

@@ -102,7 +102,7 @@ def text(one: Judged) -> str:
     if one.kept.missing:
         lines.append(f"  {one.missing_text}")
     if one.kept.others:
-        lines.append(f"  {runs(one.kept.others)} of what is not declared any more: kept, and not judged")
+        lines.append(f"  {runs(one.kept.others)} of what is not declared any more: kept, and not judged (`warpline study prune` drops them)")
     return "\n".join(lines)
 
 

@@ -211,6 +211,14 @@ class Store:
         """How many runs are kept that are not declared any more. Those that are, are named by the numbers of their scenarios and their seeds."""
         return len(self._runs.keys() - set(declared))
 
+    def drop_others(self, declared: Iterable[tuple[int, int]]) -> int:
+        """Drops the runs that are not declared any more, and returns how many there were. The arguments are those of `others`."""
+        assert self._journal is not None, "the store is open for reading only"
+        dropped = self._runs.keys() - set(declared)
+        for run in dropped:
+            del self._runs[run]
+        return len(dropped)
+
     def builds(self, declared: Iterable[tuple[int, int]]) -> list[str]:
         """What made the results of these runs: the build of Warpline, and kernels and stacks, if any."""
         made = {(str(row["ran"]), row.get("builds")) for run in declared if run in self._runs for row in self._runs[run][:1]}

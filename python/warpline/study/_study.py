@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -19,7 +19,7 @@ from warpline.study._progress import runs
 from warpline.study._results import LINE, Results
 from warpline.study._seeds import Until, first, most
 from warpline.study._store import Row, Store, number
-from warpline.study._told import naming
+from warpline.study._told import StudyError, naming
 
 MANY = 1000
 """The most runs of a figure of which a judgement makes the scenario of each. A point counts with the most seeds that it may get."""
@@ -162,16 +162,10 @@ class Study:
         declared: list[tuple[int, int]] = []
         rows: list[Row] = []
         lacking: list[Point] = []
-        find = self._finder(store, sum(most(self.figure.seeds, point) for point in self.figure.points))
-        seeds = store.seeds
-        for point in self.figure.points:
+        for point, runs_of_point in self._declared(store):
             found: dict[int, Sequence[Row]] = {}
-            last = most(self.figure.seeds, point)
-            for seed in (seed for seed in seeds if seed <= last):
-                lines = find(point, seed)
-                if not lines:
-                    continue
-                declared.append((int(lines[0]["scenario"] or 0), seed))
+            for seed, lines in runs_of_point.items():
+                declared.append(_run_of(lines, seed))
                 # How many seeds `Until` adds depends on those before: after one that is missing, they wait for it.
                 if isinstance(self.figure.seeds, Until) and seed > len(found) + 1:
                     continue
@@ -191,6 +185,30 @@ class Study:
         builds = store.builds(declared) + sorted({maker for _, made_by in others for maker in made_by})
         unable, no_numbers = _unable(rows, self.figure.points), _without_numbers(rows, names)
         return Kept(Results(cells), builds, store.others(declared), lacking, len(declared), _machine.told(rows), unable, no_numbers)
+
+    def _declared(self, store: Store) -> Iterator[tuple[Point, dict[int, Sequence[Row]]]]:
+        """Each point that is declared, with the rows of those of its runs that are kept, by seed. Errors as of `kept`."""
+        find = self._finder(store, sum(most(self.figure.seeds, point) for point in self.figure.points))
+        seeds = store.seeds
+        for point in self.figure.points:
+            last = most(self.figure.seeds, point)
+            found = ((seed, find(point, seed)) for seed in seeds if seed <= last)
+            yield point, {seed: lines for seed, lines in found if lines}
+
+    def prune(self) -> int:
+        """Drops the runs that are not declared any more, and returns how many there were.
+
+        Raises:
+            RunError: If the results cannot be read or written, or a study writes them.
+            StudyError: If no run is left then, or as `kept` raises it.
+        """
+        if not self.store():
+            return 0
+        with self.store() as store:
+            declared = [_run_of(lines, seed) for _, runs_of_point in self._declared(store) for seed, lines in runs_of_point.items()]
+            if not declared:
+                raise StudyError(f"{self.name}: none of the {runs(len(store))} that are kept is declared; to drop them all, delete {self.results_path}")
+            return store.drop_others(declared)
 
     def _wanted(self, point: Point, rows: Mapping[int, Sequence[Row]]) -> int:
         """How many seeds a point needs, as far as these rows tell: it begins with the first ones, and is widened as a study does it."""
@@ -230,6 +248,11 @@ class Study:
     def _place(self, where: Mapping[str, Scalar]) -> tuple[Scalar, ...]:
         """The values of the axes."""
         return tuple(where[axis] for axis in self.figure.axes)
+
+
+def _run_of(rows: Sequence[Row], seed: int) -> tuple[int, int]:
+    """What names a run in the store: the number of its scenario, and its seed."""
+    return int(rows[0]["scenario"] or 0), seed
 
 
 def could_not_be_made(rows: Sequence[Row]) -> bool:

@@ -33,6 +33,7 @@ macro_rules! studies {
 studies! {
     run: Run,
     judge: Judge,
+    prune: Prune,
     import: Import,
     evidence: Evidence,
     agreement: Agreement,
