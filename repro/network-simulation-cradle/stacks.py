@@ -14,7 +14,7 @@ import warpline
 
 HERE = Path(__file__).parent
 
-LINUX_LIKE = {"tick": "10ms", "quick_acks": 16, "impatient": False}
+LINUX_LIKE = {"tick": "10ms", "quick_acks": 16, "impatient": False, "max_reordering": 300}
 """Options that make the model comparable with the guests' kernel: Linux 6.1 with HZ=100 and default settings."""
 
 MODEL_CC = {"westwood": {"kind": "westwood", "tick": "10ms"}}

@@ -157,6 +157,9 @@ pub struct TcpConfig {
     /// `receive_buffer`, and until then all are acknowledged one by one. Without it the whole buffer is advertised at once.
     #[parameter(above = Some(Bytes(0)))]
     pub receive_ssthresh: Option<Bytes>,
+    /// Whether the receive buffer grows with the transfer, from `receive_ssthresh` to `receive_buffer`, so that the window opens as far as the sender needs
+    /// it (Linux tcp_moderate_rcvbuf). Without it, the buffer has its full size from the start.
+    pub receive_autotuning: bool,
     /// Whether this end, as a receiver, keeps the sender from filling the path's queue, by the window that it advertises (rLEDBAT, RFC 9840), and by
     /// which rule; needs `timestamps`.
     pub rledbat: Rledbat,
@@ -175,6 +178,11 @@ pub struct TcpConfig {
     /// Duplicate ACKs that start fast retransmit (RFC 5681 section 3.2).
     #[parameter(default = 3, min = 1, max = 1000)]
     pub dupack_threshold: u32,
+    /// How many segments late others may be taken to come, where some are seen to (Linux tcp_max_reordering, which is 300). Without SACK, so many duplicate ACKs start fast
+    /// retransmit, in place of `dupack_threshold`. With SACK, where it is more than that, the window grows with each segment that arrives, in order or not. Without this
+    /// option nothing is learnt of reordering but RACK's window.
+    #[parameter(min = Some(1), max = Some(1000))]
+    pub max_reordering: Option<u32>,
     /// Upper bound of what the congestion window allows to be on its way, in segments or bytes. At the bound, the window no longer grows. Without it there is none.
     #[parameter(above = Some(Window::Segments(0.0)))]
     pub max_window: Option<Window>,
@@ -225,6 +233,11 @@ impl TcpConfig {
             let value = Given::Text("true".to_owned());
             let allowed = "true only with a `tick`, such as 500ms".to_owned();
             faults.push(OutOfRange { parameter: "heartbeat", value, allowed });
+        }
+        if self.receive_autotuning && self.receive_ssthresh.is_none() {
+            let value = Given::Text("true".to_owned());
+            let allowed = "true only with a `receive_ssthresh`, such as 65535B".to_owned();
+            faults.push(OutOfRange { parameter: "receive_autotuning", value, allowed });
         }
         for (parameter, value, other) in [
             ("saved_cwnd", self.saved_cwnd.given().filter(|_| self.saved_rtt.is_none()), "saved_rtt"),

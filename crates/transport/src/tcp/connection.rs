@@ -364,6 +364,7 @@ impl<C: CongestionControl> Connection<C> {
         self.receiver.steer(now, segment);
         self.receiver.look_around(now, segment);
         let arrived = self.receiver.on_data(now, segment.seq, end, fin);
+        self.receiver.resize(now);
         self.log.stats.duplicate_bytes += arrived.duplicate;
         self.log.stats.missing_bytes += arrived.missing;
         if !had_fin && self.receiver.fin_received() {

@@ -3,6 +3,7 @@
 
 mod feedback;
 mod misbehaviour;
+mod sizing;
 
 use std::num::NonZeroU64;
 
@@ -16,6 +17,7 @@ use super::reassembly::{Ahead, Overlap};
 use super::rledbat::WindowControl;
 use feedback::Unusual;
 use misbehaviour::Deceit;
+use sizing::Sizing;
 pub use misbehaviour::Misbehaviour;
 
 /// Receive state of one connection. Positions include the FIN's byte.
@@ -74,6 +76,8 @@ pub(super) struct Receiver {
     buffer: u64,
     /// Window to which the receiver has [opened](Self::open_window) by now; `u64::MAX` once that is the buffer.
     opened: u64,
+    /// How large the buffer is, where it grows with the transfer.
+    sizing: Option<Box<Sizing>>,
     /// What arrived with which codepoint, where the AccECN option says so.
     counters: Option<Box<ByteCounters>>,
     /// What bounds the window, where that is not only the buffer.
@@ -138,6 +142,7 @@ impl Receiver {
             scale: 0,
             buffer: config.receive_buffer.0,
             opened,
+            sizing: config.receive_autotuning.then(|| Sizing::new(opened)),
             counters: None,
             control,
             deceit,

@@ -1,7 +1,7 @@
 //! What few receivers do: the AccECN option of acknowledgements, and a window that is bounded by more than the buffer: by rLEDBAT, or while it
 //! opens step by step as Linux's does (`net/ipv4/tcp_input.c`, `tcp_grow_window`).
 //!
-//! Departures: the buffer itself does not grow with the transfer (Linux `tcp_rcv_space_adjust`), and what waits in it does not slow the opening.
+//! Departure: what waits in the buffer does not slow the opening.
 
 use warpline_core::{AccEcn, Ecn, Segment, Timestamp};
 
@@ -47,13 +47,25 @@ impl Receiver {
             self.buffer.min(allowed.max(1).checked_next_multiple_of(1 << self.scale).unwrap_or(u64::MAX));
     }
 
-    /// A segment with payload is about to be taken: where the receiver steers the sender, its delay decides what is offered from now on.
+    /// A segment with payload is about to be taken: where the receiver steers the sender, its delay decides what is offered from now on. Where the buffer
+    /// grows with the transfer, it tells how long a round trip is.
     pub(in crate::tcp) fn steer(&mut self, now: Timestamp, segment: &Segment) {
+        if let Some(sizing) = &mut self.sizing {
+            sizing.on_segment(now, segment, self.full, self.nxt, self.edge);
+        }
         if let Some(control) = &mut self.control
             && let Some(timestamps) = segment.timestamps
         {
             control.on_segment(now, segment.seq, segment.len, timestamps);
             self.set_offer();
+        }
+    }
+
+    /// A segment with payload was taken, and the application has taken what it could: the buffer may be to grow.
+    pub(in crate::tcp) fn resize(&mut self, now: Timestamp) {
+        let read = if self.auto_read { self.nxt } else { self.read };
+        if let Some(sizing) = &mut self.sizing {
+            sizing.on_read(now, read, self.full, self.buffer);
         }
     }
 
@@ -63,10 +75,15 @@ impl Receiver {
         if len < SMALL || !self.unusual.any(Unusual::OPENING) {
             return;
         }
-        self.opened = self.opened.saturating_add(2 * u64::from(self.full));
+        let most = self.sizing.as_ref().map_or(u64::MAX, |sizing| sizing.room());
+        if self.opened >= most {
+            return;
+        }
+        self.opened = self.opened.saturating_add(2 * u64::from(self.full)).min(most);
         self.quick |= 1;
         if self.opened >= self.buffer {
             self.opened = u64::MAX;
+            self.sizing = None;
             self.unusual.set(Unusual::OPENING, false);
         }
         self.set_offer();

@@ -270,8 +270,7 @@ impl<C: CongestionControl> Sender<C> {
             next_seq: self.nxt,
             ack: self.una,
             ce: if CALM { 0 } else { fields.ce },
-            // Nothing grows on duplicates (RFC 3042 section 2; Linux tcp_may_raise_cwnd).
-            cwnd_limited: limited && advanced && self.ramp == u64::MAX,
+            cwnd_limited: limited && self.may_grow(advanced) && self.ramp == u64::MAX,
             phase: if CALM { Phase::Open } else { self.episode.phase() },
         };
         let cwnd = self.cc.cwnd_after(&sample);
@@ -285,6 +284,12 @@ impl<C: CongestionControl> Sender<C> {
             }
         }
         self.use_window::<CALM>(cwnd);
+    }
+
+    /// Nothing grows on duplicates (RFC 3042 section 2), unless segments are known to come late by many (Linux tcp_may_raise_cwnd).
+    #[inline]
+    fn may_grow(&self, advanced: bool) -> bool {
+        advanced || self.uses.sack && self.reordering > self.config.dupack_threshold
     }
 
     /// Linux tcp_is_cwnd_limited: in slow start it is enough that half the window was used in this round trip.
@@ -392,6 +397,8 @@ impl<C: CongestionControl> Sender<C> {
         let sample = if old { None } else { self.sample_rtt(now, log, segment, &delivery, advanced) };
         if delivery.reordered {
             self.rack.note_reordering();
+            let highest = self.board.highest(self.una) + self.mss;
+            self.allow_lateness(highest.saturating_sub(delivery.lowest_once));
         }
         if self.uses.rack
             && let Some(newest) = &delivery.known
@@ -409,7 +416,7 @@ impl<C: CongestionControl> Sender<C> {
             fields.answer(delivery.newest_once);
         }
         self.on_probe_ack(now, log, segment, repeats, dsack);
-        let looks = self.try_undo(now, log, segment, advanced);
+        let looks = self.try_undo(now, log, segment, prior_una);
         self.judge_time_out(now, log, advanced, duplicate, &delivery);
         let newly_lost = looks && self.on_signs(now, log, advanced, prior_una, &delivery);
         let in_flight = self.in_flight();
@@ -484,6 +491,7 @@ impl<C: CongestionControl> Sender<C> {
         // Duplicate acknowledgements stood for segments that are now counted themselves.
         let emulated = if self.uses.sack { 0 } else { self.board.sacked };
         self.board.sacked -= emulated;
+        let outstanding = self.board.len();
         while let Some(sent) = self.board.pop(ack) {
             if sent.flags & Sent::SACKED == 0 {
                 log.note_latency(now, sent.first_sent_at);
@@ -501,10 +509,14 @@ impl<C: CongestionControl> Sender<C> {
             let explained = acked.saturating_sub(self.mss).min(emulated);
             delivery.bytes = delivery.bytes.saturating_sub(explained);
             delivery.segments = delivery.segments.saturating_sub((explained / self.mss) as u32);
+            let left = emulated - explained;
             if self.episode.is_recovery() {
                 let first = self.board.front().map_or(0, |sent| u64::from(sent.len));
                 let room = (self.nxt - self.una).saturating_sub(first);
-                self.board.sacked = (emulated - explained).min(room);
+                self.board.sacked = left.min(room);
+            }
+            if left > self.room_for_duplicates() {
+                self.note_lateness(outstanding);
             }
         }
     }
@@ -564,18 +576,37 @@ impl<C: CongestionControl> Sender<C> {
                 }
                 // Where recovery is barred (RFC 6582 section 3.2 step 2), limited transmit ends after two all the same (RFC 3042);
                 // else every new segment would cause a duplicate that lets out the next.
-                if self.una <= self.recover && signs.dupacks >= self.config.dupack_threshold {
+                if self.una <= self.recover && signs.dupacks >= self.reordering {
                     return;
                 }
             }
             None if phase == Phase::Loss => return,
             None => {}
         }
-        let missing = self.board.front().map_or(0, |sent| u64::from(sent.len)).max(self.board.lost);
-        let room = (self.nxt - self.una).saturating_sub(missing + self.board.sacked);
-        let bytes = self.mss.min(room);
+        let bytes = self.mss.min(self.room_for_duplicates().saturating_sub(self.board.sacked));
         self.board.sacked += bytes;
         delivery.bytes += bytes;
+        if bytes < self.mss {
+            self.note_lateness(self.board.len());
+        }
+    }
+
+    /// How many bytes duplicate acknowledgements can stand for: at least one segment is missing, or what counts as lost.
+    fn room_for_duplicates(&self) -> u64 {
+        let missing = self.board.front().map_or(0, |sent| u64::from(sent.len)).max(self.board.lost);
+        (self.nxt - self.una).saturating_sub(missing)
+    }
+
+    /// More duplicate acknowledgements came than segments can have arrived beside a missing one. So segments came late, by all that were outstanding at most
+    /// (Linux tcp_check_reno_reordering).
+    fn note_lateness(&mut self, outstanding: u64) {
+        if let Some(most) = self.config.max_reordering {
+            self.reordering = outstanding.clamp(1, u64::from(most)) as u32;
+            let known = self.board.len().saturating_sub(1) as u32;
+            if let Some(signs) = self.episode.signs() {
+                signs.dupacks = signs.dupacks.min(known);
+            }
+        }
     }
 
     fn sample_rtt(

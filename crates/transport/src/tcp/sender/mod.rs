@@ -161,6 +161,8 @@ pub(super) struct Sender<C> {
     /// RFC 6582's `recover`: the last recovery or loss ends when this is acknowledged. Without SACK, duplicate acknowledgements of
     /// what was sent before mean nothing.
     recover: u64,
+    /// How many segments late others may come, as far as is known: without SACK so many duplicate acknowledgements show a loss (Linux tp->reordering).
+    reordering: u32,
     /// End of the last segment sent that was not full (for Nagle's rule).
     small_end: u64,
     tail_probe: Option<TailProbe>,
@@ -213,6 +215,7 @@ impl<C: CongestionControl> Sender<C> {
             board: Scoreboard::default(),
             rack_wake: Timestamp::NEVER,
             recover: 0,
+            reordering: config.dupack_threshold,
             small_end: 0,
             offered_at: 0,
             usage: Usage::default(),

@@ -118,7 +118,7 @@ impl<C: CongestionControl> Sender<C> {
             let first_is_lost = match &self.episode {
                 // RFC 6582 section 3.2 step 2: not for duplicates of what was sent before the last episode.
                 Episode::Open(signs) | Episode::Disorder(signs) | Episode::Cwr { signs, .. } => {
-                    signs.dupacks >= threshold && self.una > self.recover
+                    signs.dupacks >= self.reordering && self.una > self.recover
                 }
                 // Step 3, partial acknowledgement.
                 Episode::Recovery(_) => advanced && self.una < self.recover,
@@ -249,6 +249,10 @@ impl<C: CongestionControl> Sender<C> {
             self.undo = (self.config.undo && !genuine).then(|| Undo::new(self.una, 0));
         }
         let reneged = self.board.front().is_some_and(|sent| sent.flags & Sent::SACKED != 0);
+        if before <= Phase::Disorder && self.board.sacked >= u64::from(self.config.dupack_threshold) * self.mss {
+            // Without what is known of reordering, so much would have shown the loss (Linux tcp_enter_loss).
+            self.reordering = self.reordering.min(self.config.dupack_threshold);
+        }
         if !self.uses.sack {
             self.board.sacked = 0;
         } else if reneged {

@@ -58,6 +58,11 @@ impl Scoreboard {
     pub(super) fn has_waiting(&self) -> bool {
         self.lost_waiting > 0
     }
+    /// Start of the highest segment that has arrived, as far as SACK tells, and otherwise what is acknowledged, `una` (Linux tcp_highest_sack_seq).
+    pub(super) fn highest(&self, una: u64) -> u64 {
+        let top = self.sacked_top.checked_sub(1).and_then(|position| self.at(position));
+        top.filter(|_| self.sacked_segments > 0).map_or(una, |sent| sent.seq)
+    }
     /// Segments outstanding.
     #[inline]
     pub(super) fn len(&self) -> u64 {

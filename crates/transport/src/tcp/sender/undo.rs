@@ -61,23 +61,34 @@ impl<C: CongestionControl> Sender<C> {
         now: Timestamp,
         log: &mut Log,
         segment: &Segment,
-        advanced: bool,
+        prior_una: u64,
     ) -> bool {
         self.episode.set_hold(false);
-        let Some(undo) = &self.undo else { return true };
+        let Some(undo) = self.undo else { return true };
         let phase = self.episode.phase();
-        let by_echo = advanced && phase >= Phase::Recovery && undo.echo_is_older(segment);
-        if by_echo && phase == Phase::Recovery && self.una < self.recover && self.board.retrans > 0 {
-            // A segment was late, but of others retransmissions are under way: until they are answered, nothing more is taken for lost or sent
-            // again (Linux tcp_try_undo_partial).
-            self.episode.set_hold(true);
-            return false;
+        let by_echo = self.una > prior_una && phase >= Phase::Recovery && undo.echo_is_older(segment);
+        if by_echo && phase == Phase::Recovery && self.una < self.recover {
+            // A segment was late (Linux tcp_try_undo_partial).
+            self.allow_lateness(self.board.highest(self.una).saturating_sub(prior_una));
+            if self.board.retrans > 0 {
+                // But of others retransmissions are under way: until they are answered, nothing more is taken for lost or sent again.
+                self.episode.set_hold(true);
+                return false;
+            }
         }
         if by_echo || undo.is_explained() {
             // D-SACKs speak of what was sent again, not of all that counts as lost (Linux tcp_try_undo_dsack).
             self.take_back(now, log, by_echo || phase == Phase::Loss);
         }
         true
+    }
+
+    /// A segment came late, behind so many bytes that had arrived (Linux tcp_check_sack_reordering).
+    pub(super) fn allow_lateness(&mut self, bytes: u64) {
+        if let Some(most) = self.config.max_reordering {
+            let segments = bytes.div_ceil(self.mss).min(u64::from(most)) as u32;
+            self.reordering = self.reordering.max(segments);
+        }
     }
 
     /// F-RTO after a time-out: data that was sent once and is acknowledged shows that it was not lost. So that there may be such an
