@@ -417,6 +417,8 @@ class Cubic(Part):
         reno_friendly: Whether the window is at least what Reno's would be (RFC 9438 section 4.3). Default true.
         catch_up: Whether Reno's window is taken to grow by a whole segment per round trip once it has regained the last
             maximum, as RFC 9438 section 4.3 has it; Linux (tcp_cubic.c, bictcp_update) does not. Default false.
+        restore: Whether the undo of a needless reduction restores the function, and not the window alone (RFC 9438
+            section 4.9.2). Linux restores the window only: the function begins anew. Default false.
     """
 
     KIND: ClassVar[str | None] = "cubic"
@@ -429,6 +431,7 @@ class Cubic(Part):
     fast_convergence: bool | None = None
     reno_friendly: bool | None = None
     catch_up: bool | None = None
+    restore: bool | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -2361,6 +2364,9 @@ class Tcp(Part):
         receive_ssthresh: Window that is advertised at first (Linux rcv_ssthresh: 65535 bytes). Each segment that
             arrives opens it by two full ones, up to `receive_buffer`, and until then all are acknowledged one by one.
             Without it the whole buffer is advertised at once. Above 0B.
+        receive_autotuning: Whether the receive buffer grows with the transfer, from `receive_ssthresh` to
+            `receive_buffer`, so that the window opens as far as the sender needs it (Linux tcp_moderate_rcvbuf).
+            Without it, the buffer has its full size from the start. Default false.
         rledbat: Whether this end, as a receiver, keeps the sender from filling the path's queue, by the window that it
             advertises (rLEDBAT, RFC 9840), and by which rule; needs `timestamps`. Default no.
         misbehaviour: How this end, as a receiver, breaks the rules so that the sender sends faster: to try senders
@@ -2373,6 +2379,11 @@ class Tcp(Part):
             true; false with `ns2-sack1`.
         dupack_threshold: Duplicate ACKs that start fast retransmit (RFC 5681 section 3.2). Default 3. At least 1 and at
             most 1000.
+        max_reordering: How much reordering the sender learns to expect at most, in segments (Linux tcp_max_reordering).
+            Where segments are seen to come late by some number, duplicate ACKs without SACK start fast retransmit from
+            that number on, in place of `dupack_threshold`. With SACK, if it is more than that, the window grows with
+            each segment that arrives, in order or not. Without this option, neither is so. Default 300; none with
+            `1988-tahoe`, `1990-reno`, `1999-newreno`, `ns2-sack1`. At least 1 and at most 1000.
         max_window: Upper bound of what the congestion window allows to be on its way, in segments or bytes. At the
             bound, the window no longer grows. Without it there is none. Above 0p.
         max_rate: Upper bound of the sending rate in bytes on the wire, enforced by pacing. Without it there is none.
@@ -2418,12 +2429,14 @@ class Tcp(Part):
     saved_rtt: Time | None = None
     receive_buffer: Size | None = None
     receive_ssthresh: Size | None = None
+    receive_autotuning: bool | None = None
     rledbat: Rledbat | None = None
     misbehaviour: Misbehaviour | None = None
     send_buffer: Size | None = None
     mss: Size | None = None
     idle_restart: bool | None = None
     dupack_threshold: int | None = None
+    max_reordering: int | None = None
     max_window: Window | None = None
     max_rate: Rate | None = None
 

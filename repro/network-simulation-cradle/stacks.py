@@ -14,8 +14,8 @@ import warpline
 
 HERE = Path(__file__).parent
 
-LINUX_LIKE = {"tick": "10ms", "quick_acks": 16, "impatient": False, "max_reordering": 300}
-"""Options that make the model comparable with the guests' kernel: Linux 6.1 with HZ=100 and default settings."""
+LINUX_LIKE = {"tick": "10ms", "quick_acks": 16, "impatient": False, "receive_ssthresh": "65535B", "receive_autotuning": True, "receive_buffer": "3MiB"}
+"""Options that make the model comparable with the guests' kernel: Linux 6.1 with HZ=100 and default settings. Of its receive buffer it advertises half."""
 
 MODEL_CC = {"westwood": {"kind": "westwood", "tick": "10ms"}}
 """The kernel's Westwood computes in jiffies."""

@@ -2,13 +2,12 @@
 //!
 //! `docs/src/agreement.md` says why ("What makes it fair").
 
-/// TCP options with which the model is like the kernel of guests. The kernel's clock has a hundred ticks a second. Its senders without SACK are patient, and learn how late segments may be. Its
+/// TCP options with which the model is like the kernel of guests. The kernel's clock has a hundred ticks a second. Its senders without SACK are patient. Its
 /// receivers acknowledge the first segments one by one, and open their window step by step. Of the guests' buffer ([`BUFFERS`]) they advertise half (`tcp_adv_win_scale`).
-pub(crate) const MODEL_TCP: [(&str, &str); 6] = [
+pub(crate) const MODEL_TCP: [(&str, &str); 5] = [
     ("tick", "\"10ms\""),
     ("quick_acks", "16"),
     ("impatient", "false"),
-    ("max_reordering", "300"),
     ("receive_buffer", "\"16MiB\""),
     ("receive_ssthresh", "\"65535B\""),
 ];

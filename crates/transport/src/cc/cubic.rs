@@ -10,7 +10,8 @@
 //! the function's and Reno's, where the RFC uses the function's rate whenever the function is ahead. Reno's window
 //! does not grow faster once the last maximum is regained ([`CubicParams::catch_up`]). The function is looked up a smallest RTT ahead (delay_min),
 //! where section 4.2 says the smoothed one, so a queue does not make the window grow faster. Maximum, target and Reno's
-//! lead are in whole segments, which matters at small windows. Before the first loss, or after a time-out, the window
+//! lead are in whole segments, which matters at small windows. An undo restores the window, and not the function
+//! ([`CubicParams::restore`]). Before the first loss, or after a time-out, the window
 //! grows by at least 5 % per round trip.
 
 use warpline_core::parameter::{Component, Parameters};
@@ -49,6 +50,9 @@ pub struct CubicParams {
     /// Whether Reno's window is taken to grow by a whole segment per round trip once it has regained the last maximum, as RFC 9438 section 4.3
     /// has it; Linux (tcp_cubic.c, bictcp_update) does not.
     pub catch_up: bool,
+    /// Whether the undo of a needless reduction restores the function, and not the window alone (RFC 9438 section 4.9.2). Linux restores the window only: the function
+    /// begins anew.
+    pub restore: bool,
 }
 
 /// Without a known maximum the window grows by at least this part of itself per round trip (5 %; Linux bictcp_update).
@@ -86,6 +90,7 @@ pub struct Cubic {
     fast_convergence: bool,
     reno_friendly: bool,
     catch_up: bool,
+    restore: bool,
     /// No loss is remembered: none has been, or a time-out was the last.
     blind: bool,
     epoch: Epoch,
@@ -111,6 +116,7 @@ impl BuiltIn for Cubic {
             fast_convergence: params.fast_convergence,
             reno_friendly: params.reno_friendly,
             catch_up: params.catch_up,
+            restore: params.restore,
             blind: true,
             epoch: Epoch { start: Timestamp::NEVER, k: 0.0, w_max: 0.0, w_est: 0.0, cwnd_prior: 0.0 },
             prior: None,
@@ -246,8 +252,9 @@ impl CongestionControl for Cubic {
     }
     fn undo(&mut self, now: Timestamp) {
         let outgrown = self.window.has_outgrown();
-        // Section 4.9.2: the function goes on as if nothing had been. But if the window has grown beyond what it lost, the present function stays.
+        // Section 4.9.2, if wanted: the function goes on as if nothing had been. But if the window has grown beyond what it lost, the present function stays.
         if self.window.undo()
+            && self.restore
             && !outgrown
             && let Some(prior) = &self.prior
         {
@@ -359,17 +366,18 @@ mod tests {
         // 59.5 segments, of which the whole ones count.
         assert_eq!(cubic.epoch.w_max, 59_000.0);
         cubic.undo(Timestamp::from_millis(3));
-        assert_eq!((cubic.cwnd(), cubic.epoch.w_max), (70_000, 100_000.0));
+        assert_eq!((cubic.cwnd(), cubic.epoch.w_max), (70_000, 59_000.0));
     }
 
     #[test]
     fn an_undone_reduction_leaves_nothing_behind() {
+        let rfc = CubicParams { restore: true, ..CubicParams::default() };
         let state = |cubic: &Cubic| {
             let Epoch { start, k, w_max, w_est, cwnd_prior } = cubic.epoch;
             (cubic.cwnd(), cubic.ssthresh(), cubic.blind, start, [k, w_max, w_est, cwnd_prior])
         };
         // The smallest window is not reduced, but the reduction is counted, and the threshold falls.
-        let mut cubic = Cubic::new(&CubicParams::default(), &config(2));
+        let mut cubic = Cubic::new(&rfc, &config(2));
         let before = state(&cubic);
         cubic.on_congestion_event(&event(0, 2000));
         assert!(!cubic.blind);
@@ -377,7 +385,7 @@ mod tests {
         assert_eq!(state(&cubic), before);
         // In congestion avoidance, with a maximum that a loss has shown and without one.
         for lost in [true, false] {
-            let mut cubic = Cubic::new(&CubicParams::default(), &config(100));
+            let mut cubic = Cubic::new(&rfc, &config(100));
             cubic.window.ssthresh = 100_000;
             if lost {
                 cubic.on_congestion_event(&event(0, 100_000));

@@ -50,6 +50,7 @@ impl TcpPreset {
             tlp: false,
             prr: false,
             undo: false,
+            max_reordering: None,
             cwnd_validation: false,
             quick_acks: 0,
             rto_variance: RtoVariance::Rfc6298,

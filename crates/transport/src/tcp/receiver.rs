@@ -17,8 +17,8 @@ use super::reassembly::{Ahead, Overlap};
 use super::rledbat::WindowControl;
 use feedback::Unusual;
 use misbehaviour::Deceit;
-use sizing::Sizing;
 pub use misbehaviour::Misbehaviour;
+use sizing::Sizing;
 
 /// Receive state of one connection. Positions include the FIN's byte.
 // Two cache lines, both of which every segment with payload touches; ranges only where something is missing. The third is for few connections.

@@ -249,14 +249,14 @@ impl<C: CongestionControl> Sender<C> {
             self.undo = (self.config.undo && !genuine).then(|| Undo::new(self.una, 0));
         }
         let reneged = self.board.front().is_some_and(|sent| sent.flags & Sent::SACKED != 0);
-        if before <= Phase::Disorder && self.board.sacked >= u64::from(self.config.dupack_threshold) * self.mss {
-            // Without what is known of reordering, so much would have shown the loss (Linux tcp_enter_loss).
-            self.reordering = self.reordering.min(self.config.dupack_threshold);
-        }
         if !self.uses.sack {
             self.board.sacked = 0;
         } else if reneged {
             self.board.clear_sacked();
+        }
+        if before <= Phase::Disorder && self.board.sacked_segments >= self.config.dupack_threshold {
+            // Segments were taken to come later than they do: else the loss would have been seen in time (Linux tcp_enter_loss, which does so only with SACK).
+            self.reordering = self.reordering.min(self.config.dupack_threshold);
         }
         let cc = &mut self.cc;
         self.board.mark_all_lost(|sent| note_lost(cc, log, now, sent, trigger));

@@ -146,6 +146,8 @@ impl<C: CongestionControl> Sender<C> {
         log.record(now, TcpEvent::Undo);
         if !self.uses.sack {
             self.board.sacked = 0;
+            // Duplicates mean something again, although what they are about was sent before (Linux tcp_try_keep_open).
+            self.recover = self.una.saturating_sub(1);
         }
         // Signs of a loss remain.
         let signs = self.episode.signs().copied().unwrap_or_default();
