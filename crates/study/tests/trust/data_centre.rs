@@ -79,12 +79,13 @@ fn sprayed_packets_take_all_routes_in_turn_and_hashed_ones_a_single_one() {
 
 #[test]
 fn a_permutation_of_sprayed_flows_fills_every_host() {
-    let flows = "flow = [{ from = \"host\", to = \"host\", pattern = \"permutation\" }]";
+    // CUBIC's function begins anew with each needless recovery (`restore`), which would hide what is looked at.
+    let flows = "flow = [{ from = \"host\", to = \"host\", pattern = \"permutation\", cc = \"reno\" }]";
     // Slow start is a small part of so many round trips.
     let longer = FAT_TREE.replace("4ms", "20ms");
     let outcome =
         simulate(&format!("{longer}\nrouting = \"spray\"\ntcp = {{ min_rto = \"1ms\" }}\n{flows}\n"));
     assert_eq!(outcome.summary.flows.len(), 16);
     let goodput = outcome.summary.totals.goodput_bps / 16.0;
-    assert!(goodput > 0.75 * 10e9, "{goodput}");
+    assert!(goodput > 0.8 * 10e9, "{goodput}");
 }

@@ -163,8 +163,8 @@ fn a_modern_tcp_tolerates_reordering_and_an_old_one_does_not() {
     };
     let (modern, old) = (run(""), run(r#"preset = "1990-reno""#));
     assert!(modern.flow("bulk.0").goodput_bps > 1.2 * old.flow("bulk.0").goodput_bps);
-    assert!(old.flow("bulk.0").recoveries > 20);
-    assert!(modern.flow("bulk.0").recoveries < 10);
+    // In Linux there are 9.
+    assert!(old.flow("bulk.0").recoveries > 3 * modern.flow("bulk.0").recoveries);
 }
 
 /// A probe of class 0 beside a flood of class 1.
