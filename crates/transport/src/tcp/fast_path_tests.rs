@@ -197,6 +197,8 @@ fn config() -> impl Strategy<Value = TcpConfig> {
             undo,
             pacing,
             receive_buffer: Bytes(buffer),
+            receive_ssthresh: on[3].then_some(Bytes(20_000)),
+            receive_autotuning: on[3] && on[5],
             delayed_ack_segments: delayed,
             delayed_ack: TimeDelta::from_millis(if delayed == 3 { 0 } else { 40 }),
             ..TcpConfig::default()
