@@ -96,7 +96,7 @@ impl<C: CongestionControl> Sender<C> {
 
     /// Marks losses by the rule in use. Returns whether there were new ones.
     fn find_losses(&mut self, now: Timestamp, log: &mut Log, advanced: bool) -> bool {
-        let threshold = self.config.dupack_threshold;
+        let threshold = self.reordering;
         let mss = self.mss;
         let before = log.stats.lost_segments;
         if self.uses.rack {
@@ -118,7 +118,7 @@ impl<C: CongestionControl> Sender<C> {
             let first_is_lost = match &self.episode {
                 // RFC 6582 section 3.2 step 2: not for duplicates of what was sent before the last episode.
                 Episode::Open(signs) | Episode::Disorder(signs) | Episode::Cwr { signs, .. } => {
-                    signs.dupacks >= self.reordering && self.una > self.recover
+                    signs.dupacks >= threshold && self.una > self.recover
                 }
                 // Step 3, partial acknowledgement.
                 Episode::Recovery(_) => advanced && self.una < self.recover,
