@@ -69,6 +69,7 @@ impl<C: CongestionControl> Sender<C> {
         let by_echo = self.una > prior_una && phase >= Phase::Recovery && undo.echo_is_older(segment);
         if by_echo && phase == Phase::Recovery && self.una < self.recover {
             // A segment was late (Linux tcp_try_undo_partial).
+            self.rack.note_reordering();
             self.allow_lateness(self.board.highest(self.una).saturating_sub(prior_una));
             if self.board.retrans > 0 {
                 // But of others retransmissions are under way: until they are answered, nothing more is taken for lost or sent again.
