@@ -150,6 +150,13 @@ mod tests {
     }
 
     #[test]
+    fn a_preset_sets_all_that_it_says() {
+        for preset in TcpPreset::ALL {
+            assert_eq!(TcpOptions::resolve(&[&options(json!({"preset": preset.word()}))]), preset.config());
+        }
+    }
+
+    #[test]
     fn what_is_given_is_written_in_the_order_of_the_options_and_read_back() {
         let given = options(
             json!({"pacing_gain": 2, "delayed_ack": "0.5s", "preset": "modern", "initial_window": 10}),

@@ -46,7 +46,7 @@ prop_compose! {
             prr: bit(8),
             limited_transmit: bit(9),
             impatient: !bit(19),
-            max_reordering: (!bit(23)).then_some(if bit(24) { 300 } else { 5 }),
+            max_reordering: [0, 5, 300, 300][(bits >> 23 & 3) as usize],
             receive_ssthresh: bit(25).then_some(Bytes(5_000)),
             receive_autotuning: bit(25) && bit(26),
             undo: bit(10),

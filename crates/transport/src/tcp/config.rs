@@ -180,9 +180,9 @@ pub struct TcpConfig {
     pub dupack_threshold: u32,
     /// How much reordering the sender learns to expect at most, in segments (Linux tcp_max_reordering). Where segments are seen to come late by some number,
     /// it takes the place of `dupack_threshold` where there is no RACK. With SACK, if it is more than that, the window grows with each segment that
-    /// arrives, in order or not. Without this option, neither is so.
-    #[parameter(default = Some(300), min = Some(1), max = Some(1000))]
-    pub max_reordering: Option<u32>,
+    /// arrives, in order or not. With 0, neither is so.
+    #[parameter(default = 300, max = 1000)]
+    pub max_reordering: u32,
     /// Upper bound of what the congestion window allows to be on its way, in segments or bytes. At the bound, the window no longer grows. Without it there is none.
     #[parameter(above = Some(Window::Segments(0.0)))]
     pub max_window: Option<Window>,

@@ -50,7 +50,7 @@ impl TcpPreset {
             tlp: false,
             prr: false,
             undo: false,
-            max_reordering: None,
+            max_reordering: 0,
             cwnd_validation: false,
             quick_acks: 0,
             rto_variance: RtoVariance::Rfc6298,

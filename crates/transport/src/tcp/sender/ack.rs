@@ -600,7 +600,8 @@ impl<C: CongestionControl> Sender<C> {
     /// More duplicate acknowledgements came than segments can have arrived beside a missing one. So segments came late, by all that were outstanding at most
     /// (Linux tcp_check_reno_reordering).
     fn note_lateness(&mut self, outstanding: u64) {
-        if let Some(most) = self.config.max_reordering {
+        let most = self.config.max_reordering;
+        if most > 0 {
             self.reordering = outstanding.clamp(1, u64::from(most)) as u32;
             let known = self.board.len().saturating_sub(1) as u32;
             if let Some(signs) = self.episode.signs() {

@@ -86,10 +86,8 @@ impl<C: CongestionControl> Sender<C> {
 
     /// A segment came late, behind so many bytes that had arrived (Linux tcp_check_sack_reordering).
     pub(super) fn allow_lateness(&mut self, bytes: u64) {
-        if let Some(most) = self.config.max_reordering {
-            let segments = bytes.div_ceil(self.mss).min(u64::from(most)) as u32;
-            self.reordering = self.reordering.max(segments);
-        }
+        let segments = bytes.div_ceil(self.mss).min(u64::from(self.config.max_reordering)) as u32;
+        self.reordering = self.reordering.max(segments);
     }
 
     /// F-RTO after a time-out: data that was sent once and is acknowledged shows that it was not lost. So that there may be such an
