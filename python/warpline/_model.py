@@ -2382,8 +2382,8 @@ class Tcp(Part):
         max_reordering: How much reordering the sender learns to expect at most, in segments (Linux tcp_max_reordering).
             Where segments are seen to come late by some number, it takes the place of `dupack_threshold` where there is
             no RACK. With SACK, if it is more than that, the window grows with each segment that arrives, in order or
-            not. Without this option, neither is so. Default 300; none with `1988-tahoe`, `1990-reno`, `1999-newreno`,
-            `ns2-sack1`. At least 1 and at most 1000.
+            not. With 0, neither is so. Default 300; 0 with `1988-tahoe`, `1990-reno`, `1999-newreno`, `ns2-sack1`. At
+            least 0 and at most 1000.
         max_window: Upper bound of what the congestion window allows to be on its way, in segments or bytes. At the
             bound, the window no longer grows. Without it there is none. Above 0p.
         max_rate: Upper bound of the sending rate in bytes on the wire, enforced by pacing. Without it there is none.
