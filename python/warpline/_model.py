@@ -417,8 +417,8 @@ class Cubic(Part):
         reno_friendly: Whether the window is at least what Reno's would be (RFC 9438 section 4.3). Default true.
         catch_up: Whether Reno's window is taken to grow by a whole segment per round trip once it has regained the last
             maximum, as RFC 9438 section 4.3 has it; Linux (tcp_cubic.c, bictcp_update) does not. Default false.
-        restore: Whether the undo of a needless reduction restores the function, and not the window alone (RFC 9438
-            section 4.9.2). Linux restores the window only: the function begins anew. Default false.
+        restore: Whether the undo of a needless reduction restores the function as well as the window (RFC 9438 section
+            4.9.2). Linux restores the window only, and the function begins anew. Default false.
     """
 
     KIND: ClassVar[str | None] = "cubic"
@@ -2380,10 +2380,10 @@ class Tcp(Part):
         dupack_threshold: Duplicate ACKs that start fast retransmit (RFC 5681 section 3.2). Default 3. At least 1 and at
             most 1000.
         max_reordering: How much reordering the sender learns to expect at most, in segments (Linux tcp_max_reordering).
-            Where segments are seen to come late by some number, it takes the place of `dupack_threshold` where there is
-            no RACK. With SACK, if it is more than that, the window grows with each segment that arrives, in order or
-            not. With 0, neither is so. Default 300; 0 with `1988-tahoe`, `1990-reno`, `1999-newreno`, `ns2-sack1`. At
-            least 0 and at most 1000.
+            Without RACK, fast retransmit takes as many duplicate ACKs as a segment was seen to come late by, in place
+            of `dupack_threshold`. With SACK, once that number is above `dupack_threshold`, the window grows with each
+            segment that arrives, in order or not. With 0, the sender learns nothing. Default 300; 0 with `1988-tahoe`,
+            `1990-reno`, `1999-newreno`, `ns2-sack1`. At least 0 and at most 1000.
         max_window: Upper bound of what the congestion window allows to be on its way, in segments or bytes. At the
             bound, the window no longer grows. Without it there is none. Above 0p.
         max_rate: Upper bound of the sending rate in bytes on the wire, enforced by pacing. Without it there is none.

@@ -85,7 +85,7 @@ def _parser() -> argparse.ArgumentParser:
     look.add_argument("--draw", action="store_true", help="write the table and the picture of the results that are there, too")
     less = command("prune", "Drop the results of runs that are not declared any more", _prune)
     less.add_argument("names", nargs="+", metavar="NAME", help=NAMES)
-    less.add_argument("--quick", action="store_true", help="of the quick form")
+    less.add_argument("--quick", action="store_true", help="the results of the quick form")
     take = command("import", "Take over mean values that another program has measured of the same scenarios", _import)
     take.add_argument("name", metavar="NAME", help="PAPER/FIGURE, or FILE.py:FIGURE")
     take.add_argument("table", type=Path, metavar="FILE.csv", help="a row for each point and line; columns half_width_95 and seeds")

@@ -200,7 +200,7 @@ class Study:
 
         Raises:
             RunError: If the results cannot be read or written, or a study writes them.
-            StudyError: If no run is left then, or as `kept` raises it.
+            StudyError: If no run would be left, or as `kept` raises it.
         """
         if not self.store():
             return 0

@@ -50,8 +50,8 @@ pub struct CubicParams {
     /// Whether Reno's window is taken to grow by a whole segment per round trip once it has regained the last maximum, as RFC 9438 section 4.3
     /// has it; Linux (tcp_cubic.c, bictcp_update) does not.
     pub catch_up: bool,
-    /// Whether the undo of a needless reduction restores the function, and not the window alone (RFC 9438 section 4.9.2). Linux restores the window only: the function
-    /// begins anew.
+    /// Whether the undo of a needless reduction restores the function as well as the window (RFC 9438 section 4.9.2). Linux restores the window only, and the
+    /// function begins anew.
     pub restore: bool,
 }
 

@@ -178,9 +178,9 @@ pub struct TcpConfig {
     /// Duplicate ACKs that start fast retransmit (RFC 5681 section 3.2).
     #[parameter(default = 3, min = 1, max = 1000)]
     pub dupack_threshold: u32,
-    /// How much reordering the sender learns to expect at most, in segments (Linux tcp_max_reordering). Where segments are seen to come late by some number,
-    /// it takes the place of `dupack_threshold` where there is no RACK. With SACK, if it is more than that, the window grows with each segment that
-    /// arrives, in order or not. With 0, neither is so.
+    /// How much reordering the sender learns to expect at most, in segments (Linux tcp_max_reordering). Without RACK, fast retransmit takes as many
+    /// duplicate ACKs as a segment was seen to come late by, in place of `dupack_threshold`. With SACK, once that number is above `dupack_threshold`, the
+    /// window grows with each segment that arrives, in order or not. With 0, the sender learns nothing.
     #[parameter(default = 300, max = 1000)]
     pub max_reordering: u32,
     /// Upper bound of what the congestion window allows to be on its way, in segments or bytes. At the bound, the window no longer grows. Without it there is none.
@@ -301,6 +301,10 @@ mod tests {
             (
                 TcpConfig { heartbeat: true, ..default() },
                 "`heartbeat` is true; allowed: true only with a `tick`, such as 500ms",
+            ),
+            (
+                TcpConfig { receive_autotuning: true, ..default() },
+                "`receive_autotuning` is true; allowed: true only with a `receive_ssthresh`, such as 65535B",
             ),
             (
                 TcpConfig { pacing_gain_slow_start: 0.0, ..default() },

@@ -61,7 +61,7 @@ impl Receiver {
         }
     }
 
-    /// A segment with payload was taken, and the application has taken what it could: the buffer may be to grow.
+    /// A segment with payload was taken, and the application has taken what it could: the buffer may have to grow.
     pub(in crate::tcp) fn resize(&mut self, now: Timestamp) {
         let read = if self.auto_read { self.nxt } else { self.read };
         if let Some(sizing) = &mut self.sizing {

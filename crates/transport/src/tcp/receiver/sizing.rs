@@ -13,7 +13,7 @@ const CUSHION: u64 = 16;
 /// Segments that count as those of the round trip before the first one (Linux tcp_init_buffer_space: the initial window).
 const FIRST: u64 = 10;
 
-/// How large the buffer is, and what it is made so large by.
+/// The size of the buffer, and what decides it.
 #[derive(Debug)]
 pub(super) struct Sizing {
     /// Bytes of payload for which there is room.
@@ -27,7 +27,7 @@ pub(super) struct Sizing {
     rtt: u64,
     /// The last timestamp that a segment echoed.
     echo: Option<u32>,
-    /// When this byte comes, the window that was offered at that time is used up: not less than a round trip has passed.
+    /// Once all before this byte has come, the window that was offered at that time is used up, which takes a round trip at least.
     used_at: u64,
     offered: Timestamp,
 }

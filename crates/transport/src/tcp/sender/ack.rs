@@ -509,13 +509,11 @@ impl<C: CongestionControl> Sender<C> {
             let explained = acked.saturating_sub(self.mss).min(emulated);
             delivery.bytes = delivery.bytes.saturating_sub(explained);
             delivery.segments = delivery.segments.saturating_sub((explained / self.mss) as u32);
-            let left = emulated - explained;
+            let (left, room) = (emulated - explained, self.room_for_duplicates());
             if self.episode.is_recovery() {
-                let first = self.board.front().map_or(0, |sent| u64::from(sent.len));
-                let room = (self.nxt - self.una).saturating_sub(first);
                 self.board.sacked = left.min(room);
             }
-            if left > self.room_for_duplicates() {
+            if left > room {
                 self.note_lateness(outstanding);
             }
         }
@@ -591,14 +589,15 @@ impl<C: CongestionControl> Sender<C> {
         }
     }
 
-    /// How many bytes duplicate acknowledgements can stand for: at least one segment is missing, or what counts as lost.
+    /// How many bytes duplicate acknowledgements can stand for: all but what counts as lost, or but one segment, which is missing at least (Linux
+    /// tcp_limit_reno_sacked).
     fn room_for_duplicates(&self) -> u64 {
         let missing = self.board.front().map_or(0, |sent| u64::from(sent.len)).max(self.board.lost);
         (self.nxt - self.una).saturating_sub(missing)
     }
 
-    /// More duplicate acknowledgements came than segments can have arrived beside a missing one. So segments came late, by all that were outstanding at most
-    /// (Linux tcp_check_reno_reordering).
+    /// More duplicate acknowledgements came than segments can have arrived beside a missing one, so none was missing, and one came late: behind all that
+    /// were `outstanding`, at most (Linux tcp_check_reno_reordering).
     fn note_lateness(&mut self, outstanding: u64) {
         let most = self.config.max_reordering;
         if most > 0 {

@@ -161,7 +161,7 @@ pub(super) struct Sender<C> {
     /// RFC 6582's `recover`: the last recovery or loss ends when this is acknowledged. Without SACK, duplicate acknowledgements of
     /// what was sent before mean nothing.
     recover: u64,
-    /// How many segments late others may come, as far as is known: without RACK so many duplicate acknowledgements show a loss (Linux tp->reordering).
+    /// By how many segments one may come late, as far as is known. Without RACK, so many duplicate acknowledgements show a loss (Linux tp->reordering).
     reordering: u32,
     /// End of the last segment sent that was not full (for Nagle's rule).
     small_end: u64,
