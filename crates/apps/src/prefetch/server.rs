@@ -87,6 +87,18 @@ pub fn resolve(wish: &str, available: &[String]) -> (String, Option<String>) {
     (nearest.to_owned(), Some(note))
 }
 
+/// The command that starts nginx so that it ends with this process, even with one that is killed. Where there is no `setpriv` (util-linux) that can do this,
+/// nginx stays then.
+fn nginx() -> Command {
+    let bound = || {
+        let mut command = Command::new("setpriv");
+        command.args(["--pdeathsig", "TERM", "nginx"]);
+        command
+    };
+    let tried = bound().arg("-v").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    if tried.is_ok_and(|status| status.success()) { bound() } else { Command::new("nginx") }
+}
+
 /// A running nginx; it ends when this value is dropped.
 #[derive(Debug)]
 pub struct Server {
@@ -147,7 +159,7 @@ impl Server {
             let _ = write!(text, "{};", socket.as_raw_fd());
             text
         });
-        let child = Command::new("nginx")
+        let child = nginx()
             .arg("-e")
             .arg(directory.path().join("error.log"))
             .arg("-p")

@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use crate::support::Desk;
+use crate::support::{Desk, wait_until};
 
 fn has_nginx() -> bool {
     let found = Command::new("nginx").arg("-v").stderr(Stdio::null()).status().is_ok();
@@ -69,4 +69,37 @@ fn with_strict_a_substitute_for_the_congestion_control_is_refused() {
     let answer = Desk::new().warpline(&["prefetch", "run", "--duration", "1", "--cc", "no-such"]);
     assert_eq!(answer.code, Some(2));
     assert!(answer.stderr.contains("cannot use the congestion control `no-such`"), "{}", answer.stderr);
+}
+
+/// The processes that a process has started.
+fn children(pid: u32) -> Vec<u32> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    text.split_whitespace().map(|number| number.parse().unwrap()).collect()
+}
+
+#[test]
+fn nginx_ends_with_a_command_that_is_killed() {
+    if !has_nginx() {
+        return;
+    }
+    if !Command::new("setpriv")
+        .args(["--pdeathsig", "TERM", "true"])
+        .status()
+        .is_ok_and(|status| status.success())
+    {
+        return warpline_skip::skip("program", "no setpriv that knows --pdeathsig");
+    }
+    let desk = Desk::new();
+    let mut replay = desk.program(&["prefetch", "run", "--cc", "reno", "--duration", "600"]);
+    let mut replay = replay.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    // The master and its worker.
+    let nginx = || children(replay.id()).into_iter().find(|&master| !children(master).is_empty());
+    wait_until("nginx serves", || nginx().is_some());
+    let master = nginx().unwrap();
+    let processes = [children(master), vec![master]].concat();
+    replay.kill().unwrap();
+    replay.wait().unwrap();
+    wait_until("nginx has ended", || {
+        processes.iter().all(|pid| !std::path::Path::new(&format!("/proc/{pid}")).exists())
+    });
 }
