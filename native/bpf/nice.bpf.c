@@ -15,12 +15,11 @@
  * sends, sets sk_pacing_rate to W * mss / srtt and asks for two segments at once; by the pacing clock, such a burst takes exactly 2/W
  * round trips. Meanwhile snd_cwnd is 4, because the kernel sends at most half of it in one burst.
  *
- * Differences from the simulator: connections between the same two addresses share the smallest RTT, the time of a segment at the narrowest link and, on
- * a slow line, the smallest windows: where n of them wait, each waits n times as long (not in the paper's form); packets in flight count as full segments;
- * rounds are counted by sequence number (as in tcp_vegas.c), not by delivered bytes; a window of two segments or more is used rounded down to whole segments
- * (the fraction is kept); in recovery, the kernel's proportional rate reduction sets the window, in whole segments, and the RTT of the acknowledgement that
- * ends it counts; the first ten segments of a connection are not paced, because the kernel never paces them (they leave in pairs while the window is small,
- * and one by one on a slow line).
+ * Differences from the simulator: connections between the same two addresses share the smallest RTT and the time of a segment at the narrowest
+ * link (not in the paper's form); packets in flight count as full segments; rounds are counted by sequence number (as in tcp_vegas.c), not by
+ * delivered bytes; a window of two segments or more is used rounded down to whole segments (the fraction is kept); in recovery, the kernel's
+ * proportional rate reduction sets the window, in whole segments, and the RTT of the acknowledgement that ends it counts; the first ten segments of
+ * a connection are not paced, because the kernel never paces them (they leave in pairs while the window is small, and one by one on a slow line).
  */
 #include "kernel_types.h"
 
@@ -47,14 +46,13 @@ struct nice_ends {
 };
 
 /* What the connections of this machine have learnt of a path: its smallest RTT and the time of a segment at its narrowest link; the same of the present span
- * only, and the span's start. How many of them have data and a window below one segment, if the line is slow. */
+ * only, and the span's start. */
 struct nice_path {
 	u32 base_rtt;
 	u32 segment_time;
 	u32 new_base_rtt;
 	u32 new_segment_time;
 	u32 span_began;
-	u32 waiting;
 };
 
 /* The paths used last. A connection that begins while the queue is full would take the RTT of then for that of an empty queue, and go on sending. So
@@ -173,8 +171,16 @@ void BPF_PROG(nice_init, struct sock *sk)
 	nice->paced = 0;
 	nice->old_pacing = 0;
 	nice->started = 0;
-	nice->waits = 0;
 	begin_round(tp, nice);
+}
+
+SEC("struct_ops")
+void BPF_PROG(nice_release, struct sock *sk)
+{
+	struct nice *nice = state_of(sk);
+
+	if (nice->paced)
+		sk->sk_pacing_status = nice->old_pacing;
 }
 
 static __always_inline void name_ends(struct nice_ends *ends, const struct sock_common *common)
@@ -233,60 +239,6 @@ static __always_inline struct nice_path *find_path(const struct sock *sk, struct
 	return path;
 }
 
-/* Counts a connection among those of its path that wait, or no more. If the path was forgotten meanwhile, the count is too small, which only makes the others
- * wait less. */
-static __always_inline void count_waiting(struct nice_path *path, struct nice *nice, bool waits)
-{
-	if (nice->waits == waits)
-		return;
-	nice->waits = waits;
-	if (waits)
-		__sync_fetch_and_add(&path->waiting, 1);
-	else if (path->waiting)
-		__sync_fetch_and_add(&path->waiting, -1);
-}
-
-/* Whether a connection waits: on a slow line, with a window below one segment, and with data to send. */
-static __always_inline bool is_waiting(const struct tcp_sock *tp, const struct nice *nice, const struct nice_parameters *conf)
-{
-	return is_slow(&nice->rules, conf) && nice->rules.window < NICE_ONE && tp->write_seq != tp->snd_una;
-}
-
-/* How many connections share the smallest windows of the path. On a line that is not slow it is 1. On a modem, sixteen connections that send 1/48 of a segment in
- * each round trip take a tenth of the line. */
-static __always_inline u32 sharers(const struct sock *sk, struct nice *nice)
-{
-	const struct nice_parameters *conf = parameters();
-	struct nice_ends ends = {};
-	struct nice_path *path;
-
-	if (!conf || !is_waiting((const struct tcp_sock *)sk, nice, conf))
-		return 1;
-	path = find_path(sk, &ends, conf, account_clock(bpf_ktime_get_ns() / 1000));
-	if (!path)
-		return 1;
-	count_waiting(path, nice, true);
-	return at_least(at_most(path->waiting, NICE_MOST_SHARERS), 1);
-}
-
-SEC("struct_ops")
-void BPF_PROG(nice_release, struct sock *sk)
-{
-	struct nice *nice = state_of(sk);
-
-	if (nice->paced)
-		sk->sk_pacing_status = nice->old_pacing;
-	if (nice->waits) {
-		struct nice_ends ends = {};
-		struct nice_path *path;
-
-		name_ends(&ends, &sk->__sk_common);
-		path = bpf_map_lookup_elem(&nice_paths, &ends);
-		if (path)
-			count_waiting(path, nice, false);
-	}
-}
-
 /* Before a connection sends its first segment: if its path is known to be slow, it begins with one. */
 static __always_inline void begin_path(const struct sock *sk, struct nice *nice)
 {
@@ -326,7 +278,6 @@ static __always_inline void share_path(const struct sock *sk, struct nice *nice,
 			.new_base_rtt = base_rtt,
 			.new_segment_time = segment_time,
 			.span_began = now,
-			.waiting = 0,
 		};
 
 		if (base_rtt != NICE_INFINITE)
@@ -337,7 +288,6 @@ static __always_inline void share_path(const struct sock *sk, struct nice *nice,
 	path->base_rtt = at_most(path->base_rtt, base_rtt);
 	path->new_segment_time = at_most(path->new_segment_time, segment_time);
 	path->segment_time = at_most(path->segment_time, segment_time);
-	count_waiting(path, nice, is_waiting(tcp_sk(sk), nice, conf));
 	/* An old connection knows by itself. So what is wrong for it, where two addresses have several paths, ends with its span. */
 	if (!conf->base_window || now - nice->account.begun < conf->base_window)
 		learn(rules, conf, path);
@@ -531,7 +481,7 @@ u32 BPF_PROG(nice_min_tso_segs, struct sock *sk)
 		return NICE_BURST;
 	}
 	/* srtt_us holds eighths of a microsecond. */
-	rate = (u64)nice->rules.window * tp->mss_cache * 8000000 / srtt / NICE_ONE / sharers(sk, nice);
+	rate = (u64)nice->rules.window * tp->mss_cache * 8000000 / srtt / NICE_ONE;
 	if (!nice->paced) {
 		nice->paced = 1;
 		nice->old_pacing = sk->sk_pacing_status;

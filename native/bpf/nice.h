@@ -15,10 +15,6 @@
 /* Segments at the beginning of a connection that the kernel does not pace (net/ipv4/tcp_output.c, tcp_update_skb_after_send). */
 #define NICE_UNPACED 10
 
-/* Most connections that share the smallest windows of a slow line. The kernel sends a segment after two minutes in any case: its probe timer waits no longer
- * (net/ipv4/tcp_output.c, tcp_check_probe_timer). */
-#define NICE_MOST_SHARERS 64
-
 /* The state of the rules. */
 struct nice_rules {
 	u32 window;
@@ -75,9 +71,8 @@ struct nice {
 	/* Whether the window is paced now, and sk_pacing_status before that. */
 	u8 paced;
 	u8 old_pacing;
-	/* Whether the connection has its sequence numbers, and whether its path counts it among those that wait. */
-	u8 started : 1;
-	u8 waits : 1;
+	/* Whether the connection has its sequence numbers. */
+	u8 started;
 };
 
 _Static_assert(sizeof(struct nice) <= 104, "icsk_ca_priv holds 104 bytes");

@@ -37,7 +37,7 @@ pub(crate) const WORDS: [(&str, Unit); 16] = [
 ];
 
 /// The number of the structures' present form, the block's first word: whoever reads a block, or a connection's state, checks it.
-pub(crate) const LAYOUT: u32 = 9;
+pub(crate) const LAYOUT: u32 = 8;
 /// A segment, in the units of a window.
 pub(crate) const SEGMENT: u32 = 4096;
 /// Segments that a window below as many sends together.
