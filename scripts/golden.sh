@@ -17,7 +17,7 @@ for scenario in scenarios/*.toml; do
 		continue
 	fi
 	name=$(basename "$scenario" .toml)
-	# Long ones are cut short.
+	# Those that take longer in simulated time end after 12 s.
 	seconds=$(sed -n 's/^duration = "\([0-9]*\)s".*/\1/p' "$scenario")
 	shorter=()
 	((${seconds:-0} <= 12)) || shorter=(--set duration=12s --set warmup=1s)

@@ -99,7 +99,6 @@ fn nginx_ends_with_a_command_that_is_killed() {
     let processes = [children(master), vec![master]].concat();
     replay.kill().unwrap();
     replay.wait().unwrap();
-    wait_until("nginx has ended", || {
-        processes.iter().all(|pid| !std::path::Path::new(&format!("/proc/{pid}")).exists())
-    });
+    let is_there = |pid: &u32| std::path::Path::new(&format!("/proc/{pid}")).exists();
+    wait_until("nginx has ended", || !processes.iter().any(is_there));
 }
